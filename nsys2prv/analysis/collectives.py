@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.frames import NCCL, Run, lasting
+from nsys2prv.analysis.frames import NCCL, Run, whole_with_ns
 from nsys2prv.families.nccl.bandwidth import bandwidths
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model.event_types import NCCL_OPERATION
@@ -28,7 +28,7 @@ _NUMBER = {name: n for n, name in NCCL_OPERATION.values.items()}
 
 def nccl_bandwidths(run: Run, window: Spans) -> pl.DataFrame:
     """Return BANDWIDTH of the kernels that the window, and a chosen time, hold whole."""
-    work = lasting(run.work.filter(pl.col("kind") == NCCL), window)
+    work = whole_with_ns(run.work.filter(pl.col("kind") == NCCL), window)
     whole = work.filter(pl.col("ns") == pl.col("whole_ns"))
     named = whole.drop_nulls(["communicator", "operation", "bytes"])
     known = named.select(

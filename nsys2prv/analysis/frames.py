@@ -217,19 +217,19 @@ def devices_of(run: Run) -> pl.DataFrame:
     )
 
 
-def covered(frame: pl.DataFrame, within: Spans | None = None) -> Spans:
-    """Return the union of the intervals of a frame (start, end) inside `within`."""
+def covered(frame: pl.DataFrame, window: Spans | None = None) -> Spans:
+    """Return the union of the intervals of a frame (start, end) inside a window."""
     spans = union(frame["start"].to_numpy(), frame["end"].to_numpy())
-    return spans if within is None else intersection(spans, within)
+    return spans if window is None else intersection(spans, window)
 
 
-def covered_by(axis: Axis, frame: pl.DataFrame, column: str, within: Spans | None = None) -> Spans:
-    """Return the union of the intervals of a frame, inside `within`, for each value of an integer column by itself.
+def covered_by(axis: Axis, frame: pl.DataFrame, column: str, window: Spans | None = None) -> Spans:
+    """Return the union of the intervals of a frame, inside a window, for each value of an integer column by itself.
 
     The values are the groups of the axis, on which the spans lie.
     """
     spans = axis.union(*(frame[c].to_numpy() for c in (column, "start", "end")))
-    return spans if within is None else intersection(spans, axis.spread(within))
+    return spans if window is None else intersection(spans, axis.spread(window))
 
 
 def covered_time(chosen: pl.Expr | None = None) -> pl.Expr:
@@ -247,22 +247,22 @@ def length() -> pl.Expr:
     return (pl.col("end") - pl.col("start")) * ~pl.col("instant")
 
 
-def inside(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
+def cut_to(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     """Return the intervals that touch [low, high), cut at its borders."""
-    touching = frame.filter((pl.col("end") > low) & (pl.col("start") < high))
-    return touching.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
+    kept = frame.filter((pl.col("end") > low) & (pl.col("start") < high))
+    return kept.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
 
 
-def lasting(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
+def whole_with_ns(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
     """Return the intervals that touch spans, whole, with `ns`: their time inside the spans, 0 of an instant."""
     ns = time_in(spans, frame["end"].to_numpy()) - time_in(spans, frame["start"].to_numpy())
-    touching = frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
-    return touching.with_columns(pl.col("ns") * ~pl.col("instant")) if "instant" in frame.columns else touching
+    kept = frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    return kept.with_columns(pl.col("ns") * ~pl.col("instant")) if "instant" in frame.columns else kept
 
 
-def within(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
+def cut_with_ns(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
     """Return the intervals that touch spans, cut at the outermost of these, with `ns`: their time inside the spans."""
-    kept = lasting(frame, spans)
+    kept = whole_with_ns(frame, spans)
     if kept.is_empty():
         return kept
     low, high = int(spans.start[0]), int(spans.end[-1])

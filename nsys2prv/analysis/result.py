@@ -17,7 +17,7 @@ from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import Explanation, explain
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import COPY, Run, inside, lasting, parts_by, within
+from nsys2prv.analysis.frames import COPY, Run, cut_to, cut_with_ns, parts_by, whole_with_ns
 from nsys2prv.analysis.located import locate, no_range
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.ncu.tables import NcuFigures, ncu_figures, with_figures
@@ -134,17 +134,17 @@ def find_out(run: Run, question: Question) -> Analysis:
     """Answer a question about a run. Raises UsageError for a range that no rank has."""
     main, pattern, steps, occurring, chosen, found_by = locate(run, question)
     window = chosen.spans
-    named = tuple(_named_phase(run, within(run.work, window), main, n, question.nccl) for n in question.phases)
+    named = tuple(_named_phase(run, cut_with_ns(run.work, window), main, n, question.nccl) for n in question.phases)
     per_iteration = _per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else ()
     # The dependency graph takes most memory: beside it no copy of the run's work is held.
     del occurring
     explanation = explain(run, steps, main, chosen)
-    work = within(run.work, window)
+    work = cut_with_ns(run.work, window)
     table = (
         by_iteration.iterations(run, main, steps, chosen) if pattern else pl.DataFrame(schema=by_iteration.ITERATION)
     )
     ranks = [t.rank for t in run.tasks]
-    copies = kernels.with_rank(lasting(run.work.filter(pl.col("kind") == COPY), window), ranks)
+    copies = kernels.with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), window), ranks)
     fits = tuple(_metrics(run, work, window, steps, question.by))
     ranked = kernels.with_rank(work, ranks)
     profiled = ncu_figures(ranked, run, question.by, fits)
@@ -186,10 +186,10 @@ def restricted(run: Run, low: int, high: int) -> Run:
 
     Its window is the time of the device activity left; without any, of MPI calls; else all of [low, high).
     """
-    work, calls, others = (inside(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
+    work, calls, others = (cut_to(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
     active = work if work.height else calls.filter(pl.col("kind") == "mpi")
     window = (int(active["start"].min()), int(active["end"].max())) if active.height else (low, high)  # type: ignore[arg-type]
-    ranges = inside(run.ranges, low, high)
+    ranges = cut_to(run.ranges, low, high)
     return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, window=window, chosen=(low, high))
 
 
@@ -215,7 +215,7 @@ def _per_iteration(
 def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the host calls of a window. For the device window return all calls, since they begin before it."""
     of_devices = window.name == "device" or (window.name == "steady" and not window.iterations)
-    return calls if of_devices else within(calls, window.spans)
+    return calls if of_devices else cut_with_ns(calls, window.spans)
 
 
 def _api_sums(run: Run, window: Window, ranks: Sequence[int]) -> pl.DataFrame:

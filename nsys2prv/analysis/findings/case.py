@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
-from nsys2prv.analysis.frames import NCCL, Run, covered_by, within
+from nsys2prv.analysis.frames import NCCL, Run, covered_by, cut_with_ns
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.intervals.grouped import axis_over
@@ -100,8 +100,8 @@ class Case(NamedTuple):
 
         Those of iterations that are left out count only where there are no others: a wait may have begun in one.
         """
-        kept = within(calls, kept_time(self.found))
-        return within(calls, starved_time(self.found.window)) if kept.is_empty() else kept
+        kept = cut_with_ns(calls, kept_time(self.found))
+        return cut_with_ns(calls, starved_time(self.found.window)) if kept.is_empty() else kept
 
     def slack(self, ranks: Iterable[int]) -> float:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
-from nsys2prv.analysis.frames import NCCL, lasting
+from nsys2prv.analysis.frames import NCCL, whole_with_ns
 
 FAMILY = "copy/cast"
 
@@ -24,7 +24,7 @@ def conversions(case: Case) -> Iterator[Finding]:
     time = case.kernel_time(total, pl.col("family") == FAMILY)
     saved = CONVERSIONS_SAVED.value * time.saved_at_most
     of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
-    longest = lasting(of_family, case.found.window.spans).sort("ns")
+    longest = whole_with_ns(of_family, case.found.window.spans).sort("ns")
     yield Finding(
         "conversions",
         f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {time.text}",

@@ -11,7 +11,7 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.small_grids import PRODUCTS
 from nsys2prv.analysis.findings.thresholds import DOMINANT
-from nsys2prv.analysis.frames import KERNEL, lasting
+from nsys2prv.analysis.frames import KERNEL, whole_with_ns
 from nsys2prv.errors import short
 
 
@@ -20,7 +20,7 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
 
     GPUs are made for products, and a program that mostly computes them has no fault.
     """
-    kernels = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    kernels = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
     by_name = kernels.group_by(pl.col("name").cast(pl.String), pl.col("family").cast(pl.String)).agg(
         pl.col("ns").sum(), count=pl.len()
     )

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
-from nsys2prv.analysis.frames import COPY, GRAPH, lasting
+from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL
 from nsys2prv.run.defects import Defect
@@ -84,7 +84,7 @@ def _unmatched(case: Case) -> Iterator[Finding]:
 
 def _whole_graphs(case: Case) -> Iterator[Finding]:
     """Yield CUDA graphs that are recorded as one activity each, where they take much of the devices' time."""
-    work = lasting(case.run.work.filter(pl.col("kind") != COPY), case.found.window.spans)
+    work = whole_with_ns(case.run.work.filter(pl.col("kind") != COPY), case.found.window.spans)
     graphs = work.filter(pl.col("kind") == GRAPH)
     ns, whole = int(graphs["ns"].sum()), int(work["ns"].sum())
     if not ns or ns < WHOLE_GRAPHS.value * whole:

@@ -10,7 +10,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED
-from nsys2prv.analysis.frames import COPY, NCCL, covered_by, lasting
+from nsys2prv.analysis.frames import COPY, NCCL, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 
@@ -43,7 +43,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
             "while kernels run, fetch before use, and send fewer bytes.",
         ),
     ):
-        own = lasting(copies.filter(chosen), case.found.window.spans)
+        own = whole_with_ns(copies.filter(chosen), case.found.window.spans)
         if lost := _exposed(case, own, busy):
             yield Finding(
                 name,

@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import MANY_OPERATIONS, SHORT_KERNEL
-from nsys2prv.analysis.frames import KERNEL, NCCL, lasting
+from nsys2prv.analysis.frames import KERNEL, NCCL, whole_with_ns
 
 
 def advice_on_operations(case: Case, rank: int | None = None) -> str:
@@ -16,7 +16,7 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     take as long as the transfer.
     """
     own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=-1) == rank
-    kernels = lasting(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.found.window.spans)
+    kernels = whole_with_ns(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.found.window.spans)
     operations = kernels.filter(pl.col("kind") == NCCL)
     ranks = max(operations["task"].n_unique(), 1)
     count = operations.height / ranks / case.steps

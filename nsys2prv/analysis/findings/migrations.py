@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import COPY, covered_by, lasting
+from nsys2prv.analysis.frames import COPY, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import time_in
 
@@ -17,7 +17,7 @@ def migrations(case: Case) -> Iterator[Finding]:
     """Yield the time in which pages migrate, and that of kernels which wait for them, of the device with most of it."""
     spans = case.found.window.spans
     unified = pl.col("name").cast(pl.String).str.starts_with("Unified")
-    moved = lasting(case.run.work.filter((pl.col("kind") == COPY) & unified), spans)
+    moved = whole_with_ns(case.run.work.filter((pl.col("kind") == COPY) & unified), spans)
     if moved.is_empty():
         return
     axis, others = axis_over(spans, len(case.run.devices)), case.run.work.filter(pl.col("kind") != COPY)

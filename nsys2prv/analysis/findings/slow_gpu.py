@@ -20,7 +20,7 @@ from nsys2prv.analysis.findings.thresholds import (
     SLOW_KERNELS,
     SLOW_SHARE,
 )
-from nsys2prv.analysis.frames import KERNEL, NCCL, Pieces, covered, covered_by, lasting
+from nsys2prv.analysis.frames import KERNEL, NCCL, Pieces, covered, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
 
@@ -140,7 +140,7 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
     other work.
     """
     models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    kernels = lasting(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    kernels = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
     alone = _beside_no_communication(case, kernels)
     if alone.is_empty():
         return {}

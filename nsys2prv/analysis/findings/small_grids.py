@@ -16,7 +16,7 @@ from nsys2prv.analysis.findings.thresholds import (
     SMALL_GRIDS_SAVED,
     WARP,
 )
-from nsys2prv.analysis.frames import KERNEL, lasting
+from nsys2prv.analysis.frames import KERNEL, whole_with_ns
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.errors import short
 
@@ -46,7 +46,7 @@ def _kernels(case: Case) -> pl.DataFrame:
         orient="row",
     )
     rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
-    work = lasting(rows.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    work = whole_with_ns(rows.filter(pl.col("kind") == KERNEL), case.found.window.spans)
     long = work.filter(pl.col("ns") >= LATENCY_KERNEL.value, pl.col("shape").is_not_null())
     return long.with_columns(blocks=blocks_of(pl.col("shape"))).join(
         hardware.drop("memory"), on="device", how="inner", maintain_order="left"

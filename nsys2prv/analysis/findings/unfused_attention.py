@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
-from nsys2prv.analysis.frames import KERNEL, lasting
+from nsys2prv.analysis.frames import KERNEL, whole_with_ns
 
 CLASS, LOSS = "softmax", "loss"
 
@@ -51,7 +51,7 @@ def _of_layers(case: Case) -> pl.DataFrame:
     """
     rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
     kernels = rows.filter(pl.col("kind") == KERNEL, pl.col("class").is_in([CLASS, LOSS]))
-    known = lasting(kernels, case.found.window.spans)
+    known = whole_with_ns(kernels, case.found.window.spans)
     losses = known.filter(pl.col("class") == LOSS).group_by("device", "name").len()["len"].max()
     least = max(SOFTMAX_LAUNCHES.value * case.steps, int(losses or 0) + 1)  # type: ignore[arg-type]
     softmax = known.filter(pl.col("class") == CLASS)

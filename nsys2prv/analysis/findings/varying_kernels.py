@@ -10,7 +10,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, NEAR, TWO_LENGTHS, VARYING
-from nsys2prv.analysis.frames import lasting
+from nsys2prv.analysis.frames import whole_with_ns
 from nsys2prv.errors import short
 
 
@@ -21,7 +21,7 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
     """
     if case.steps < FEWEST_PLACES.value:
         return
-    work = lasting(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.found.window.spans)
+    work = whole_with_ns(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.found.window.spans)
     spread = (
         work.group_by("device", "task", "name", "shape")
         .agg(

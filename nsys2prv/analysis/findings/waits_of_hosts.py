@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.starved import kept_time
 from nsys2prv.analysis.findings.thresholds import WAITS_IN_GRAPH, WAITS_MORE
-from nsys2prv.analysis.frames import COPY, within
+from nsys2prv.analysis.frames import COPY, cut_with_ns
 
 # Code of frameworks that waits for the device.
 WAITING = "`.item()`, `synchronize()`, masks as indices, copies to the host"
@@ -26,7 +26,7 @@ def waits_by_rank(case: Case) -> dict[int, float]:
     kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
     threads = kernels.select("task", row="caller_row").unique()
     waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
-    of_launchers = within(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
+    of_launchers = cut_with_ns(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
     return {case.run.ranks[task]: counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}
 
