@@ -31,7 +31,7 @@ from nsys2prv.analysis.idle_causes import idle_causes
 from nsys2prv.analysis.located import locate
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.wait_causes import wait_causes
-from nsys2prv.analysis.waiting import carried, exchanges
+from nsys2prv.analysis.waiting import carried, find_exchanges
 from nsys2prv.analysis.whatif import STANDARD, model_of, predict
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import COLLECTIVE
@@ -216,16 +216,16 @@ def main(ranks: int = 1024, operations: int = 1_000) -> None:
     del located
     with measured("graph"):
         operations_of = carried(run)
-        found, graph = exchanges(run, operations_of), dependencies(run, operations_of)
+        exchanges, graph = find_exchanges(run, operations_of), dependencies(run, operations_of)
         del operations_of
-    print(f"{len(graph.time):,} nodes, {len(graph.edges.kind):,} edges that cross, {found.height:,} exchanges")
+    print(f"{len(graph.time):,} nodes, {len(graph.edges.kind):,} edges that cross, {exchanges.height:,} exchanges")
     with measured("critical path"):
         path = critical_path(run, graph, window.spans)
     with measured("causes"):
-        causes = wait_causes(run, graph, found, main, steps, window.spans)
+        causes = wait_causes(run, graph, exchanges, main, steps, window.spans)
     with measured("idle causes"):
         idle = idle_causes(run, graph, window.spans)
-    del found
+    del exchanges
     with measured("what if"):
         predictions = predict(model_of(run, graph, steps, main, window), [[change] for change in STANDARD])
     print(f"{path.height:,} pieces, {causes.height:,} causes, {idle['idle_ns'].sum():,} ns idle in spans and all")

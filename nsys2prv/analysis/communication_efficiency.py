@@ -28,16 +28,16 @@ class CommunicationEfficiency(NamedTuple):
 
 
 def communication_efficiency(
-    run: Run, found: pl.DataFrame, window: Spans, whole: Efficiency
+    run: Run, exchanges: pl.DataFrame, window: Spans, whole: Efficiency
 ) -> CommunicationEfficiency | None:
-    """Return the factors inside a window, None where nothing computes. `found`: see waiting.EXCHANGE.
+    """Return the factors inside a window, None where nothing computes. `exchanges`: see waiting.EXCHANGE.
 
     `whole`: the efficiency of the same window with NCCL as communication.
     """
     most = max((t.useful_ns for t in whole.devices), default=0)
     if not most:
         return None
-    moving = found.filter(pl.col("kind") == NCCL).select("device", "end", start="ready")
+    moving = exchanges.filter(pl.col("kind") == NCCL).select("device", "end", start="ready")
     others = run.work.filter(pl.col("kind") != NCCL).select("device", "end", "start")
     axis = axis_over(window, len(run.devices))
     spans = covered_by(axis, pl.concat([others, moving]), "device", window)

@@ -42,20 +42,20 @@ class Comparable(NamedTuple):
         return ", ".join(sorted({*self.programs}))
 
 
-def comparable(found: Analysis, name: str, whole: bool = False) -> Comparable:
+def comparable(analysis: Analysis, name: str, whole: bool = False) -> Comparable:
     """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
     return Comparable(
         name=name,
-        programs=tuple(program_of(task.name) for task in found.run.tasks if task.is_rank),
-        ranks=found.run.rank_count,
-        gpus=len(found.run.devices),
-        nccl=found.question.nccl,
-        window=found.window.name,
-        kept=len(found.window.iterations),
-        iteration_pattern=found.iteration_pattern,
-        figures=figures(found),
-        iterations=found.iterations,
-        analysis=found if whole else None,
+        programs=tuple(program_of(task.name) for task in analysis.run.tasks if task.is_rank),
+        ranks=analysis.run.rank_count,
+        gpus=len(analysis.run.devices),
+        nccl=analysis.question.nccl,
+        window=analysis.window.name,
+        kept=len(analysis.window.iterations),
+        iteration_pattern=analysis.iteration_pattern,
+        figures=figures(analysis),
+        iterations=analysis.iterations,
+        analysis=analysis if whole else None,
     )
 
 
@@ -64,13 +64,13 @@ def program_of(task: str) -> str:
     return re.sub(r":\d+\b", "", re.sub(r"^rank \d+ ", "", task))
 
 
-def figures(found: Analysis) -> dict[tuple[str, str], float]:
+def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
     """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks."""
-    e = found.efficiency
-    every = found.overlap.filter(pl.col("operation") == ALL)
+    e = analysis.efficiency
+    every = analysis.overlap.filter(pl.col("operation") == ALL)
     values: dict[tuple[str, str], float] = {
-        ("window", "duration_ns"): found.window.spans.total(),
-        ("run", "ranks"): found.run.rank_count,
+        ("window", "duration_ns"): analysis.window.spans.total(),
+        ("run", "ranks"): analysis.run.rank_count,
         ("devices", "count"): len(e.devices),
         ("efficiency", "parallel"): e.parallel,
         ("efficiency", "load_balance"): e.load_balance,
@@ -82,22 +82,22 @@ def figures(found: Analysis) -> dict[tuple[str, str], float]:
     if every.height:
         columns = ("communication_ns", "overlapped_ns", "exposed_ns")
         values |= {("overlap", name): float(every[name].sum()) for name in columns}
-    copied = found.memory.filter(pl.col("rank").is_null())
+    copied = analysis.memory.filter(pl.col("rank").is_null())
     if copied.height:
         values["memory", "total_ns"] = float(copied["total_ns"].sum())
-    steady = found.iterations.filter("steady")
+    steady = analysis.iterations.filter("steady")
     if steady.height:
         times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
         values |= {(ITERATION_MEAN, n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
-    for phase in found.phases:
+    for phase in analysis.phases:
         values["phase", phase.name] = phase.efficiency.parallel
-    for table, what in ((found.classes, "class, total_ns"), (found.kernels, "kernel, total_ns")):
+    for table, what in ((analysis.classes, "class, total_ns"), (analysis.kernels, "kernel, total_ns")):
         over_all = table.filter(pl.col("rank").is_null())
         name = "family" if "family" in over_all.columns else "name"
         sums = over_all.group_by(name).agg(pl.col("total_ns").sum()).sort("total_ns", name, descending=[True, False])
         values |= {(what, n): float(t) for n, t in sums.rows()}
     # The first fit of a metric is over all GPUs that were sampled.
-    over_all_gpus = {fit.metric: fit for fit in reversed(found.metrics)}
+    over_all_gpus = {fit.metric: fit for fit in reversed(analysis.metrics)}
     for fit in reversed(over_all_gpus.values()):
         values |= {(fit.metric, " + ".join(c.classes)): c.mean for c in fit.classes if c.mean is not None}
     return values

@@ -111,11 +111,11 @@ def _differences(a: Comparable, b: Comparable) -> Iterator[str]:
         yield f"a counts NCCL as {a.nccl}, b as {b.nccl}"
 
 
-def _verdict(found: Comparison) -> Verdict:
-    tested, changed = found.significance, [one for one in found.significance.ranks if one.significant]
+def _verdict(comparison: Comparison) -> Verdict:
+    tested, changed = comparison.significance, [one for one in comparison.significance.ranks if one.significant]
     changed.sort(key=lambda one: -abs(one.share))
     if tested.iteration is None:
-        return Verdict("unknown", f"{UNKNOWN}: {without_iterations(found)}.")
+        return Verdict("unknown", f"{UNKNOWN}: {without_iterations(comparison)}.")
     if tested.iteration.significant:
         outcome: ComparisonOutcome = "slower" if tested.iteration.share > 0 else "faster"
         text = f"B is {outcome}: an iteration takes {_taken(tested.iteration)}."
@@ -133,15 +133,15 @@ def _verdict(found: Comparison) -> Verdict:
     return Verdict(outcome, text)
 
 
-def without_iterations(found: Comparison) -> str:
+def without_iterations(comparison: Comparison) -> str:
     """Return why no iterations are compared, and what to do, as a clause."""
-    if not same_iterations(found.a, found.b):
-        patterns = f"{found.a.iteration_pattern!r} in a, {found.b.iteration_pattern!r} in b"
+    if not same_iterations(comparison.a, comparison.b):
+        patterns = f"{comparison.a.iteration_pattern!r} in a, {comparison.b.iteration_pattern!r} in b"
         return (
             f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both, and "
             "--window device compares without iterations"
         )
-    which = " and ".join(n for n, count in zip("AB", found.significance.iterations, strict=True) if not count)
+    which = " and ".join(n for n, count in zip("AB", comparison.significance.iterations, strict=True) if not count)
     return f"no steady iterations in {which}; --iteration names their NVTX range"
 
 

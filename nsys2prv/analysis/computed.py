@@ -12,11 +12,11 @@ from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, Times, time_in
 
 
-def computed_until(run: Run, found: pl.DataFrame, window: Spans, columns: Sequence[str]) -> list[Times]:
+def computed_until(run: Run, exchanges: pl.DataFrame, window: Spans, columns: Sequence[str]) -> list[Times]:
     """Return for each column of times the time (ns) inside the window that each exchange's devices compute until then.
 
-    It counts from a begin that all columns of an exchange share, so only differences of a row mean something. `found`:
-    see waiting.EXCHANGE; the devices of an NCCL kernel are its own, those of an MPI call all of its task.
+    It counts from a begin that all columns of an exchange share, so only differences of a row mean something.
+    `exchanges`: EXCHANGE; the devices of an NCCL kernel are its own, those of an MPI call all of its task.
     """
     useful = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS))
     tasks = len(run.tasks)
@@ -25,5 +25,5 @@ def computed_until(run: Run, found: pl.DataFrame, window: Spans, columns: Sequen
         useful.select(by, "start", "end") for by in (pl.col("task").alias("by"), pl.col("device").alias("by") + tasks)
     ]
     spans = covered_by(axis, pl.concat(places), "by", window)
-    by = found.select(pl.coalesce(pl.col("device") + tasks, "task")).to_series().to_numpy()
-    return [time_in(spans, axis.at(by, found[c].to_numpy())) for c in columns]
+    by = exchanges.select(pl.coalesce(pl.col("device") + tasks, "task")).to_series().to_numpy()
+    return [time_in(spans, axis.at(by, exchanges[c].to_numpy())) for c in columns]

@@ -58,9 +58,9 @@ def condition_of(text: str) -> Condition:
     return Condition(text.strip(), name, sign == ">", float(limit), unit)
 
 
-def judge(found: Comparison, conditions: Sequence[Condition]) -> list[Judgment]:
+def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgment]:
     """Judge each condition on a comparison. Raises UsageError for a name that no figure has."""
-    figures = _figures(found.per_iteration)
+    figures = _figures(comparison.per_iteration)
     known = [ITERATION, COMPUTE, *figures]
     for one in conditions:
         if one.name not in known:
@@ -69,7 +69,9 @@ def judge(found: Comparison, conditions: Sequence[Condition]) -> list[Judgment]:
             raise UsageError(f"{cause}; the figures are: {names}")
         if one.unit != "%" and _is_fraction(figures.get(one.name, ("",))[0]):
             raise UsageError(f"--fail-on {short(one.text)!r}: {one.name} is no time; give its change in %")
-    return [_tested(found, one) if one.name in (ITERATION, COMPUTE) else _judged(one, figures) for one in conditions]
+    return [
+        _tested(comparison, one) if one.name in (ITERATION, COMPUTE) else _judged(one, figures) for one in conditions
+    ]
 
 
 ComparedFigure = tuple[str, float | None, float | None]
@@ -110,12 +112,12 @@ def _judged(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgmen
     return Judgment(condition, _exceeds(condition, one, other), f"{condition.text}: {condition.name} is {values}")
 
 
-def _tested(found: Comparison, condition: Condition) -> Judgment:
+def _tested(comparison: Comparison, condition: Condition) -> Judgment:
     """Judge a change that is tested: it counts only if it is significant."""
-    tested = found.significance
+    tested = comparison.significance
     changes = tested.ranks if condition.name == COMPUTE else tuple(filter(None, [tested.iteration]))
     if not changes or any(one.p is None for one in changes):
-        return Judgment(condition, None, f"{condition.text}: cannot be told, {_untested(found, condition)}")
+        return Judgment(condition, None, f"{condition.text}: cannot be told, {_untested(comparison, condition)}")
     beyond = [one for one in changes if _exceeds(condition, one.a, one.b)]
     holding = [one for one in beyond if one.significant]
     worst = max(holding or beyond or changes, key=lambda one: one.share if condition.above else -one.share)
@@ -123,15 +125,15 @@ def _tested(found: Comparison, condition: Condition) -> Judgment:
     return Judgment(condition, bool(holding), f"{condition.text}: {_described(worst)}{why}")
 
 
-def _untested(found: Comparison, condition: Condition) -> str:
+def _untested(comparison: Comparison, condition: Condition) -> str:
     """Return why a change cannot be tested, and what to do, as a clause."""
-    tested = found.significance
+    tested = comparison.significance
     if tested.iteration is None:
-        return without_iterations(found)
+        return without_iterations(comparison)
     counts, of_what = tested.iterations, "steady iterations"
     if condition.name == COMPUTE:
         # Ranks are tested together, over the iterations that all of them have.
-        steady = [run.iterations.filter("steady") for run in (found.a, found.b)]
+        steady = [run.iterations.filter("steady") for run in (comparison.a, comparison.b)]
         ranks = shared_ranks(*steady)
         if not ranks:
             return "the runs share no rank; compare runs of the same ranks"

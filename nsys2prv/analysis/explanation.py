@@ -15,7 +15,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.idle_causes import idle_causes
 from nsys2prv.analysis.pipeline import pipelines
 from nsys2prv.analysis.wait_causes import wait_causes
-from nsys2prv.analysis.waiting import carried, communication, exchanges, waiting_matrix
+from nsys2prv.analysis.waiting import carried, communication, find_exchanges, waiting_matrix
 from nsys2prv.analysis.whatif import STANDARD, Prediction, model_of, predict
 from nsys2prv.analysis.window import kept_steps
 from nsys2prv.run.steady import Window
@@ -85,21 +85,21 @@ class Explanation(NamedTuple):
 def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -> Explanation:
     """Explain the time of a window. `steps`: OCCURRENCE of the iterations; `main`: ranges of the main threads."""
     operations = carried(run)
-    found, graph = exchanges(run, operations), dependencies(run, operations)
+    exchanges, graph = find_exchanges(run, operations), dependencies(run, operations)
     model = model_of(run, graph, steps, main, window)
     whole = efficiency(run.work, run.devices, window.spans, "communication")
     return Explanation(
         efficiency=whole,
-        factors=communication_efficiency(run, found, window.spans, whole),
-        communication=communication(run, found, window.spans),
-        waiting=waiting_matrix(run, found, window.spans),
-        exposed=exposed_waits(run, found, window.spans),
-        causes=wait_causes(run, graph, found, main, steps, window.spans),
+        factors=communication_efficiency(run, exchanges, window.spans, whole),
+        communication=communication(run, exchanges, window.spans),
+        waiting=waiting_matrix(run, exchanges, window.spans),
+        exposed=exposed_waits(run, exchanges, window.spans),
+        causes=wait_causes(run, graph, exchanges, main, steps, window.spans),
         path=critical_path(run, graph, window.spans),
         idle=idle_causes(run, graph, window.spans),
         contention=model.slowdown.table,
         stages=pipelines(run, main, kept_steps(steps, window)),
         predictions=tuple(predict(model, [[change] for change in STANDARD])) if len(graph.time) else (),
-        exchanges=found,
+        exchanges=exchanges,
         device_waits=graph.device_waits,
     )

@@ -40,12 +40,12 @@ WAITING_OF_GPUS = {
 }
 
 
-def exposed_waits(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
-    """Return EXPOSED by rank, rank waited for, their devices, kind and operation. `found`: EXCHANGE."""
+def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Return EXPOSED by rank, rank waited for, their devices, kind and operation. `exchanges`: EXCHANGE."""
     times = ("start", "ready", "end")
-    computed = zip(times, computed_until(run, found, window, times), strict=True)
-    timed = _late_devices(found).with_columns(
-        *(pl.Series(f"in_{c}", time_in(window, found[c].to_numpy())) for c in times),
+    computed = zip(times, computed_until(run, exchanges, window, times), strict=True)
+    timed = _late_devices(exchanges).with_columns(
+        *(pl.Series(f"in_{c}", time_in(window, exchanges[c].to_numpy())) for c in times),
         *(pl.Series(f"computed_{c}", until) for c, until in computed),
     )
     waiting, transfer = _length("in", "start", "ready"), _length("in", "ready", "end")
@@ -72,12 +72,14 @@ def exposed_waits(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
     )
 
 
-def _late_devices(found: pl.DataFrame) -> pl.DataFrame:
+def _late_devices(exchanges: pl.DataFrame) -> pl.DataFrame:
     """Add `late_device` to EXCHANGE, and clear `device` for ranks with one device."""
-    several = found.filter(pl.col("device").drop_nulls().n_unique().over("task") > 1, pl.col("device").is_not_null())
+    several = exchanges.filter(
+        pl.col("device").drop_nulls().n_unique().over("task") > 1, pl.col("device").is_not_null()
+    )
     came = several.select("kind", waited_for="task", last="start", late_device="device")
     came = came.unique(["kind", "waited_for", "last"], keep="first", maintain_order=True)
-    joined = found.join(came, on=["kind", "waited_for", "last"], how="left", maintain_order="left")
+    joined = exchanges.join(came, on=["kind", "waited_for", "last"], how="left", maintain_order="left")
     of_several = pl.col("task").is_in(several["task"].unique().implode())
     own = of_several & (pl.col("waited_for") == pl.col("task"))
     return joined.with_columns(device=pl.when(of_several).then("device"), late_device=pl.when(own).then("late_device"))

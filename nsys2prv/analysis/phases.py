@@ -135,14 +135,14 @@ def named(pattern: str, number: int, repeat: int) -> str:
     return f"{name} (repeat {repeat})" if repeat else name
 
 
-def projected(work: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+def projected(work: pl.DataFrame, occurrences: pl.DataFrame) -> pl.DataFrame:
     """Return WORK launched within an occurrence of its task, with the occurrence's `number` and `repeat`.
 
     Work of unknown launch belongs to none. Any frame with `task` and `launched` will do.
     """
     parts = [work.clear().with_columns(number=pl.lit(None, pl.Int64), repeat=pl.lit(None, pl.Int64))]
     by_task = parts_by(work.drop_nulls("launched"), "task")
-    for task, ranges in parts_by(found, "task").items():
+    for task, ranges in parts_by(occurrences, "task").items():
         if task not in by_task:
             continue
         own = by_task[task]

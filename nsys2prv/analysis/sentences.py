@@ -13,27 +13,31 @@ from nsys2prv.errors import short
 NUMBERS, PATTERNS = 6, 3
 
 
-def run_size(found: Analysis) -> str:
+def run_size(analysis: Analysis) -> str:
     """Return the numbers of ranks, helpers, GPUs and hosts: `4 ranks and 1 helper process, 4 GPUs, 2 hosts`."""
-    tasks, ranks = found.run.tasks, found.run.rank_count
+    tasks, ranks = analysis.run.tasks, analysis.run.rank_count
     helpers = len(tasks) - ranks
     beside = f" and {helpers} helper process{'es' * (helpers != 1)}" if helpers else ""
-    sizes = [(ranks, "rank", beside), (len(found.run.devices), "GPU", ""), (len({t.host for t in tasks}), "host", "")]
+    sizes = [
+        (ranks, "rank", beside),
+        (len(analysis.run.devices), "GPU", ""),
+        (len({t.host for t in tasks}), "host", ""),
+    ]
     return ", ".join(f"{count} {what}{'s' * (count != 1)}{more}" for count, what, more in sizes)
 
 
-def window_name(found: Analysis) -> str:
+def window_name(analysis: Analysis) -> str:
     """Return the name of the window of interest, with its iterations."""
-    window = found.window
+    window = analysis.window
     if window.iterations:
         return f"{window.name}, {counted(window.iterations)}"
     return "the time in which all ranks recorded" if window.name == "steady" else window.name
 
 
-def left_out(found: Analysis) -> Iterator[str]:
+def left_out(analysis: Analysis) -> Iterator[str]:
     """Yield a sentence for each reason to leave out iterations."""
     by_why: dict[str, list[tuple[int, int]]] = {}
-    for one in found.window.left_out:
+    for one in analysis.window.left_out:
         by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
     for why, left in by_why.items():
         yield f"{counted(left)} left out: {why}"
@@ -64,13 +68,13 @@ def _numbered(what: str, numbers: Iterable[int]) -> str:
     return f"{what}{'s' * (len(ordered) != 1)} {', '.join(named)}{more}"
 
 
-def found_by(found: Analysis) -> Iterator[str]:
+def found_by(analysis: Analysis) -> Iterator[str]:
     """Yield the work by whose repetition iterations were found, if they were."""
-    if found.found_by:
-        yield f"Iterations found by `{short(found.found_by)}`, which repeats on every rank"
+    if analysis.found_by:
+        yield f"Iterations found by `{short(analysis.found_by)}`, which repeats on every rank"
 
 
-def iteration_ns(found: Analysis) -> float | None:
+def iteration_ns(analysis: Analysis) -> float | None:
     """Return the mean time (ns) of an iteration; None without any, or if nothing of them can be replayed."""
-    timed = [one for one in found.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
-    return timed[0].measured_ns if found.window.iterations and timed else None
+    timed = [one for one in analysis.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
+    return timed[0].measured_ns if analysis.window.iterations and timed else None

@@ -49,13 +49,13 @@ _EXCESS = {"wait": pl.Int64(), "task": pl.Int64(), "label": pl.Int16(), "ns": pl
 
 
 def wait_causes(
-    run: Run, graph: Graph, found: pl.DataFrame, main: pl.DataFrame, steps: pl.DataFrame, window: Spans
+    run: Run, graph: Graph, exchanges: pl.DataFrame, main: pl.DataFrame, steps: pl.DataFrame, window: Spans
 ) -> pl.DataFrame:
     """Return CAUSE of the waiting inside a window, the longest first.
 
-    `found`: EXCHANGE; `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
+    `exchanges`: EXCHANGE; `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
     """
-    waits = _waits(run, graph, found, steps, window)
+    waits = _waits(run, graph, exchanges, steps, window)
     if waits.is_empty():
         return pl.DataFrame(schema=CAUSE)
     labels, number = _labels(run, graph, host_labels(run, graph, main, steps))
@@ -87,15 +87,15 @@ def wait_causes(
     return lasting.sort("ns", "rank", "kind", "name", descending=[True, False, False, False])
 
 
-def _waits(run: Run, graph: Graph, found: pl.DataFrame, steps: pl.DataFrame, window: Spans) -> pl.DataFrame:
+def _waits(run: Run, graph: Graph, exchanges: pl.DataFrame, steps: pl.DataFrame, window: Spans) -> pl.DataFrame:
     """Return wait (number), waiting (task), ns inside the window, nodes of both arrivals (node, late), and `iteration`.
 
     `iteration`: number of the iteration in which the waiting activity was launched (null: none).
     """
-    start, ready = (time_in(window, found[c].to_numpy()) for c in ("start", "ready"))
-    node, calls = 2 * found["index"].to_numpy(), found["kind"] != NCCL
-    node[calls.to_numpy()] = instant_nodes(graph.instants, *found.filter(calls).select("row", "start"))
-    begins = found.select(
+    start, ready = (time_in(window, exchanges[c].to_numpy()) for c in ("start", "ready"))
+    node, calls = 2 * exchanges["index"].to_numpy(), exchanges["kind"] != NCCL
+    node[calls.to_numpy()] = instant_nodes(graph.instants, *exchanges.filter(calls).select("row", "start"))
+    begins = exchanges.select(
         *("kind", "index", "task", "start", "last", "waited_for"), node=pl.Series(node), ns=pl.Series(ready - start)
     )
     arrivals = begins.select("kind", waited_for="task", last="start", late="node").unique(

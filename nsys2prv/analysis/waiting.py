@@ -98,7 +98,7 @@ def carried(run: Run) -> pl.DataFrame:
     return pl.concat(parts)
 
 
-def exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
+def find_exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
     """Return EXCHANGE of all NCCL kernels, and of the MPI calls that carry operations, in order of start.
 
     `operations`: CARRIED.
@@ -136,16 +136,16 @@ def _told_by_operations(kernels: pl.DataFrame, described: pl.DataFrame) -> pl.Da
     ).drop("told", "size")
 
 
-def communication(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
+def communication(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
     """Return COMMUNICATION by rank, communicator and operation; the rows of operation `all` have the sums of a rank.
 
-    `found`: EXCHANGE. An activity at a border counts with its time inside.
+    `exchanges`: EXCHANGE. An activity at a border counts with its time inside.
     """
-    start, ready, end = (time_in(window, found[c].to_numpy()) for c in ("start", "ready", "end"))
-    hidden = _overlapped(run, found, window)
-    timed = found.with_columns(
+    start, ready, end = (time_in(window, exchanges[c].to_numpy()) for c in ("start", "ready", "end"))
+    hidden = _overlapped(run, exchanges, window)
+    timed = exchanges.with_columns(
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
-        hosts=_hosts(run, found),
+        hosts=_hosts(run, exchanges),
         ns=pl.Series(end - start),
         waiting_ns=pl.Series(ready - start),
         transfer_ns=pl.Series(end - ready),
@@ -178,32 +178,35 @@ def _uncertain(run: Run) -> pl.Expr:
     return ((own != other) & (pl.col("ready") - pl.col("start") < run.clock_error)).fill_null(False)
 
 
-def _hosts(run: Run, found: pl.DataFrame) -> pl.Expr:
+def _hosts(run: Run, exchanges: pl.DataFrame) -> pl.Expr:
     """Return `between hosts` for the communicators whose tasks are on several hosts, else `within a host`.
 
     It is null where the communicator is not known, in a run of several hosts.
     """
     host = pl.col("task").replace_strict(dict(enumerate(t.host for t in run.tasks)), return_dtype=pl.String)
     several = (
-        found.with_columns(host=host).group_by("communicator").agg(pl.col("host").n_unique()).filter(pl.col("host") > 1)
+        exchanges.with_columns(host=host)
+        .group_by("communicator")
+        .agg(pl.col("host").n_unique())
+        .filter(pl.col("host") > 1)
     )
     between = pl.col("communicator").is_in(several["communicator"].drop_nulls().implode()).fill_null(False)
     known = pl.col("communicator").is_not_null() | (len({task.host for task in run.tasks}) == 1)
     return pl.when(between).then(pl.lit("between hosts")).when(known).then(pl.lit("within a host"))
 
 
-def _overlapped(run: Run, found: pl.DataFrame, window: Spans) -> Times:
+def _overlapped(run: Run, exchanges: pl.DataFrame, window: Spans) -> Times:
     """Return the time inside the window in which each activity's devices compute: its own, or for MPI its task's."""
-    start, end = computed_until(run, found, window, ("start", "end"))
+    start, end = computed_until(run, exchanges, window, ("start", "end"))
     return end - start
 
 
-def waiting_matrix(run: Run, found: pl.DataFrame, window: Spans) -> pl.DataFrame:
-    """Return WAITING_MATRIX: who waited for whom inside the window, and how long. `found`: EXCHANGE.
+def waiting_matrix(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Return WAITING_MATRIX: who waited for whom inside the window, and how long. `exchanges`: EXCHANGE.
 
     `waited_for` is null for ranks that were not chosen.
     """
-    waits = found.filter(pl.col("ready") > pl.col("start"))
+    waits = exchanges.filter(pl.col("ready") > pl.col("start"))
     start, ready = (time_in(window, waits[c].to_numpy()) for c in ("start", "ready"))
     rank = {c: pl.col(c).replace_strict(run.ranks, default=None, return_dtype=pl.Int64) for c in ("task", "waited_for")}
     timed = waits.select(

@@ -15,14 +15,14 @@ def recorded(run: Run) -> dict[int, tuple[int, int]]:
     return {int(task): (int(start), int(end)) for task, start, end in times.rows()}
 
 
-def steady(run: Run, found: pl.DataFrame, launched: pl.DataFrame, main: pl.DataFrame) -> Window:
+def steady(run: Run, steps: pl.DataFrame, launched: pl.DataFrame, main: pl.DataFrame) -> Window:
     """Return the steady part of a run; without iterations the time in which all ranks recorded.
 
-    `found`: OCCURRENCE of the iterations; `launched`: the work of each (see `phases.projected`); `main`: all ranges of
+    `steps`: OCCURRENCE of the iterations; `launched`: the work of each (see `phases.projected`); `main`: all ranges of
     the tasks' main threads.
     """
     times = recorded(run)
-    parts = iteration_parts(found, launched, {task: end for task, (_, end) in times.items()}, main)
+    parts = iteration_parts(steps, launched, {task: end for task, (_, end) in times.items()}, main)
     working = set(run.work["task"].to_list()) or times.keys()
     otherwise = all_recorded([times[task] for task in sorted(working)], run.window, run.captures)
     ranks = {n: task.rank for n, task in enumerate(run.tasks)}
@@ -35,7 +35,7 @@ def kept_iterations(window: Window) -> pl.DataFrame:
 
 
 def iteration_parts(
-    found: pl.DataFrame, launched: pl.DataFrame, last: dict[int, int], main: pl.DataFrame
+    steps: pl.DataFrame, launched: pl.DataFrame, last: dict[int, int], main: pl.DataFrame
 ) -> pl.DataFrame:
     """Return ITERATION_PART. `last`: when each task recorded its last event (ns); the others as for `steady`."""
     key = ["task", "repeat", "number"]
@@ -44,7 +44,7 @@ def iteration_parts(
     together = main.group_by("task", "end").agg(ranges=pl.len())
     ends = pl.col("task").replace_strict(last, default=None, return_dtype=pl.Int64)
     is_open = (pl.col("end") >= ends) & (pl.col("ranges") > 1)
-    joined = found.join(work, on=key, how="left").join(together, on=["task", "end"], how="left")
+    joined = steps.join(work, on=key, how="left").join(together, on=["task", "end"], how="left")
     return joined.with_columns(open=is_open.fill_null(False)).select(*ITERATION_PART)
 
 

@@ -25,14 +25,14 @@ _SECTION_OF = {
 }
 
 
-def csv_of(found: Analysis, chosen: Collection[str] = SECTIONS) -> str:
+def csv_of(analysis: Analysis, chosen: Collection[str] = SECTIONS) -> str:
     """Return the tables of an analysis as CSV, each after a line `# name`; one table has no such line.
 
     `chosen`: sections. Those of `nsys_columns.REPORTS` have the columns of `nsys stats`, unless all are chosen.
     """
-    tables = _tables(found)
+    tables = _tables(analysis)
     if set(chosen) != set(SECTIONS):
-        sums = {"kernels": found.kernels, "api": found.api, "memory": found.memory, "nvtx": found.nvtx}
+        sums = {"kernels": analysis.kernels, "api": analysis.api, "memory": analysis.memory, "nvtx": analysis.nvtx}
         tables |= {name: as_nsys(name, table).to_dicts() for name, table in sums.items()}
     shown = {
         name: pl.DataFrame(rows, infer_schema_length=None).write_csv()
@@ -49,9 +49,9 @@ def _section(table: str) -> str:
     return _SECTION_OF.get(table, table.replace("_", "-"))
 
 
-def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
+def _tables(analysis: Analysis) -> dict[str, list[dict[str, Any]]]:
     """Return the rows of each table."""
-    values = found.as_json()
+    values = analysis.as_json()
     ncu = values.get("ncu", {})
     return {
         "findings": [_finding(one) for one in values["findings"]],
@@ -75,7 +75,7 @@ def _tables(found: Analysis) -> dict[str, list[dict[str, Any]]]:
         "ncu_files": ncu.get("files", []),
         "ncu": ncu.get("classes", []),
         "roofline": ncu.get("roofline", []),
-        "nvtx": found.nvtx.to_dicts(),
+        "nvtx": analysis.nvtx.to_dicts(),
         "launches": values["launches"]["kernels"],
         "queues": values["launches"]["queues"],
         "communication": values["communication"],

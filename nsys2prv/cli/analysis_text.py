@@ -25,96 +25,99 @@ MOST_ITERATIONS = 20
 MANY = 8
 
 
-def text_of(found: Analysis, held: bool, details: bool = False, chosen: Collection[str] = SECTIONS) -> str:
+def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Collection[str] = SECTIONS) -> str:
     """Return sections of an analysis as aligned tables. `details`: with the remarks that hardly matter."""
-    lines = [*(window_lines(found) if "window" in chosen else []), *(_defects(found) if "defects" in chosen else [])]
-    for name, title, head, rows in sections(found, held):
+    lines = [
+        *(window_lines(analysis) if "window" in chosen else []),
+        *(_defects(analysis) if "defects" in chosen else []),
+    ]
+    for name, title, head, rows in sections(analysis, held):
         if rows and name in chosen:
             lines += ["", title, aligned(head, rows)]
-    lines += _ranks(found) if "iterations" in chosen else []
-    lines += ["", *(f"warning: {text}" for text in found.run.remarks)] if "warnings" in chosen else []
-    lines += [*(f"detail: {text}" for text in found.run.details)] if details else []
+    lines += _ranks(analysis) if "iterations" in chosen else []
+    lines += ["", *(f"warning: {text}" for text in analysis.run.remarks)] if "warnings" in chosen else []
+    lines += [*(f"detail: {text}" for text in analysis.run.details)] if details else []
     if "missing" in chosen:
-        lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in found.missing.items())]
+        lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in analysis.missing.items())]
     return "\n".join(lines).strip("\n")
 
 
-def window_lines(found: Analysis, counting: bool = True) -> Iterator[str]:
+def window_lines(analysis: Analysis, counting: bool = True) -> Iterator[str]:
     """Yield the window of interest, then each reason to leave out iterations. `counting`: as what NCCL counts."""
-    window = found.window
+    window = analysis.window
     time = f"{window.start} to {window.end} ns, {ms(window.spans.total())} ms"
     if len(window.spans.start) > 1:
         time += f" in {len(window.spans.start)} spans"
-    nccl = f" NCCL counts as {found.question.nccl} (--nccl)." if counting else ""
-    yield f"Window: {window_name(found)} ({time}).{nccl}"
-    yield from map(printable, found_by(found))
-    yield from left_out(found)
+    nccl = f" NCCL counts as {analysis.question.nccl} (--nccl)." if counting else ""
+    yield f"Window: {window_name(analysis)} ({time}).{nccl}"
+    yield from map(printable, found_by(analysis))
+    yield from left_out(analysis)
 
 
-def _findings(found: Analysis) -> tuple[list[str], list[list[str]]]:
+def _findings(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     rows = [
         [str(one.severity), one.id, ms(one.cost_ns), f"{100 * one.share:.1f}", one.confidence, one.title]
-        for one in found.findings
+        for one in analysis.findings
     ]
     return ["severity", "id", "cost ms", "%", "confidence", "finding"], rows
 
 
-def _defects(found: Analysis) -> list[str]:
+def _defects(analysis: Analysis) -> list[str]:
     """List the defects of the reports, the worst first, with their effects."""
-    lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in found.run.defects]
+    lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in analysis.run.defects]
     return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
 
 
-def short_text_of(found: Analysis) -> str:
+def short_text_of(analysis: Analysis) -> str:
     """Return the few lines that close a translation, the window of interest first."""
-    e = found.efficiency
+    e = analysis.efficiency
     parts = (
         f"{e.load_balance:.3f} load balance x {e.communication:.3f} communication x {e.orchestration:.3f} orchestration"
     )
-    efficiency = f"Parallel efficiency of the devices {e.parallel:.3f} = {parts} (NCCL as {found.question.nccl})"
-    lines = [*window_lines(found, counting=False)]
+    efficiency = f"Parallel efficiency of the devices {e.parallel:.3f} = {parts} (NCCL as {analysis.question.nccl})"
+    lines = [*window_lines(analysis, counting=False)]
     lines.append(efficiency if e.measured else "The reports hold no device activity.")
-    every = found.overlap.filter(pl.col("operation") == ALL)
+    every = analysis.overlap.filter(pl.col("operation") == ALL)
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total
         lines.append(f"Communication {ms(total)} ms over all ranks, {100 * share:.1f} % of it overlapped with compute")
-    return "\n".join([*lines, *_ranks(found)])
+    return "\n".join([*lines, *_ranks(analysis)])
 
 
-def sections(found: Analysis, held: bool) -> Iterator[Section]:
+def sections(analysis: Analysis, held: bool) -> Iterator[Section]:
     """Yield name, title, column names and rows of each table, in order of importance."""
-    yield "findings", "Findings", *_findings(found)
-    yield "efficiency", "Device efficiency", *_efficiency(found)
-    yield "efficiency", "Communication efficiency of the window", *_factors(found)
-    yield "devices", "Device time", *_devices(found.efficiency)
-    yield "host", "Host side", *_host_efficiency(found)
-    yield "host", "Time of main threads", *_host(found)
-    yield "overlap", "Communication", *_overlap(found)
-    yield from waiting_sections(found.explanation, found.run)
-    yield from explanation_sections(found.explanation, found.run)
-    yield from _metrics(found, held)
-    yield "iterations", "Iterations, mean by rank", *_iterations(found)
-    yield "classes", "Kernel classes, all ranks", *_sums(found.classes, ["family"])
-    yield "kernels", "Kernels, all ranks", *_sums(found.kernels, ["class", "name"])
-    yield from ncu_sections(found)
-    yield "memory", "Memory operations, all ranks", *_sums(found.memory, ["name"])
-    yield from launch_sections(found)
-    yield "api", "Host calls, all ranks", *_sums(found.api, ["kind", "name"])
-    yield "ranges", "NVTX ranges on the device (by process)", *_ranges(found.ranges)
-    yield "nvtx", "NVTX ranges on the host, all ranks", *_sums(found.nvtx, ["name"])
-    yield "idle", "Longest idle times by device", *_gaps(found.gaps)
+    yield "findings", "Findings", *_findings(analysis)
+    yield "efficiency", "Device efficiency", *_efficiency(analysis)
+    yield "efficiency", "Communication efficiency of the window", *_factors(analysis)
+    yield "devices", "Device time", *_devices(analysis.efficiency)
+    yield "host", "Host side", *_host_efficiency(analysis)
+    yield "host", "Time of main threads", *_host(analysis)
+    yield "overlap", "Communication", *_overlap(analysis)
+    yield from waiting_sections(analysis.explanation, analysis.run)
+    yield from explanation_sections(analysis.explanation, analysis.run)
+    yield from _metrics(analysis, held)
+    yield "iterations", "Iterations, mean by rank", *_iterations(analysis)
+    yield "classes", "Kernel classes, all ranks", *_sums(analysis.classes, ["family"])
+    yield "kernels", "Kernels, all ranks", *_sums(analysis.kernels, ["class", "name"])
+    yield from ncu_sections(analysis)
+    yield "memory", "Memory operations, all ranks", *_sums(analysis.memory, ["name"])
+    yield from launch_sections(analysis)
+    yield "api", "Host calls, all ranks", *_sums(analysis.api, ["kind", "name"])
+    yield "ranges", "NVTX ranges on the device (by process)", *_ranges(analysis.ranges)
+    yield "nvtx", "NVTX ranges on the host, all ranks", *_sums(analysis.nvtx, ["name"])
+    yield "idle", "Longest idle times by device", *_gaps(analysis.gaps)
 
 
 def _fraction(value: float | None) -> str:
     return "" if value is None else f"{value:.4f}"
 
 
-def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    every = found.iteration_efficiency
+def _efficiency(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+    every = analysis.iteration_efficiency
     longest_first = sorted(range(len(every)), key=lambda n: -every[n].efficiency.window_ns)
     longest = [every[n] for n in sorted(longest_first[:MOST_ITERATIONS])]
-    named = [(found.question.window, found.efficiency)]
-    named += [(p.name, p.efficiency) for p in (*found.phases, *longest)]
+    named = [(analysis.question.window, analysis.efficiency)]
+    named += [(p.name, p.efficiency) for p in (*analysis.phases, *longest)]
     rows = [
         [
             short(name),
@@ -129,9 +132,9 @@ def _efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
     return ["of", "window ms", "parallel", "= load balance", "x communication", "x orchestration"], rows
 
 
-def _factors(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    factors = found.communication_factors
-    rows = [[_fraction(found.efficiency.communication), *map(_fraction, factors.values())]] if factors else []
+def _factors(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+    factors = analysis.communication_factors
+    rows = [[_fraction(analysis.efficiency.communication), *map(_fraction, factors.values())]] if factors else []
     return ["communication", "= serialization", "x transfer"], rows
 
 
@@ -142,23 +145,23 @@ def _devices(found: Efficiency) -> tuple[list[str], list[list[str]]]:
     return ["rank", "host", "gpu", "useful ms", "busy ms"], rows
 
 
-def _host(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    rows = [[str(t.rank), ms(t.mpi_ns), ms(t.cuda_ns), ms(t.synchronization_ns)] for t in found.host.ranks]
+def _host(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+    rows = [[str(t.rank), ms(t.mpi_ns), ms(t.cuda_ns), ms(t.synchronization_ns)] for t in analysis.host.ranks]
     return ["rank", "MPI ms", "CUDA calls ms", "waiting in synchronization ms"], rows
 
 
-def _host_efficiency(found: Analysis) -> tuple[list[str], list[list[str]]]:
+def _host_efficiency(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     names = {
         "offload": "device offload (upper bound)",
         "mpi": "MPI parallel",
         "mpi_balance": "  = load balance",
         "mpi_communication": "  x communication",
     }
-    values = found.host._asdict()
+    values = analysis.host._asdict()
     return ["host efficiency", ""], [[n, f"{values[k]:.4f}"] for k, n in names.items() if values[k] is not None]
 
 
-def _overlap(found: Analysis) -> tuple[list[str], list[list[str]]]:
+def _overlap(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             str(row["rank"]),
@@ -169,20 +172,20 @@ def _overlap(found: Analysis) -> tuple[list[str], list[list[str]]]:
             *(ms(row[f"{n}_ns"]) for n in ("communication", "overlapped", "exposed")),
             f"{100 * row['overlapped_ns'] / row['communication_ns']:.1f}",
         ]
-        for row in found.overlap.filter(pl.col("communication_ns") > 0).rows(named=True)
+        for row in analysis.overlap.filter(pl.col("communication_ns") > 0).rows(named=True)
     ]
     head = ["rank", "communicator", "operation", "kernels", "MB", "ms", "overlapped ms", "exposed ms", "overlapped %"]
     return head, rows
 
 
-def _metrics(found: Analysis, held: bool) -> Iterator[Section]:
+def _metrics(analysis: Analysis, held: bool) -> Iterator[Section]:
     """Yield one table a metric: rows are classes, columns are GPUs (the first of many)."""
-    for metric in dict.fromkeys(f.metric for f in found.metrics):
-        fits = [f for f in found.metrics if f.metric == metric][: MANY + 1]
+    for metric in dict.fromkeys(f.metric for f in analysis.metrics):
+        fits = [f for f in analysis.metrics if f.metric == metric][: MANY + 1]
         classes = dict.fromkeys(c.classes for f in fits for c in f.classes)
         cells = [{c.classes: _mean(c, held) for c in f.classes} for f in fits]
         rows = [[" + ".join(names), *(own.get(names, "") for own in cells)] for names in classes]
-        head = ["all" if f.device is None else f"rank {found.run.devices[f.device].rank}" for f in fits]
+        head = ["all" if f.device is None else f"rank {analysis.run.devices[f.device].rank}" for f in fits]
         if not held:
             rows.append(["R2", *(f"{f.r2:.3f}" for f in fits)])
             rows.append(["R2, iterations left out", *(f"{f.r2_left_out:.3f}" for f in fits)])
@@ -197,9 +200,9 @@ def _mean(found: ClassMean, held: bool) -> str:
     return found.note or f"{found.mean:.1f} +-{found.std_error:.1f}"
 
 
-def _iterations(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    names = [c for c in found.iterations.columns if c.endswith("_ns") and c != "start_ns"]
-    means = found.iterations.filter("steady").group_by("rank").agg(pl.len(), pl.col(names).mean()).sort("rank")
+def _iterations(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+    names = [c for c in analysis.iterations.columns if c.endswith("_ns") and c != "start_ns"]
+    means = analysis.iterations.filter("steady").group_by("rank").agg(pl.len(), pl.col(names).mean()).sort("rank")
     shown = [n for n in names if means[n].null_count() < means.height and means[n].fill_null(0).ne(0).any()]
     rows = [
         [str(row["rank"]), str(row["len"]), *("" if row[n] is None else ms(row[n]) for n in shown)]
@@ -208,16 +211,16 @@ def _iterations(found: Analysis) -> tuple[list[str], list[list[str]]]:
     return ["rank", "iterations", *(n.removesuffix("_ns").replace("_", " ") + " ms" for n in shown)], rows
 
 
-def _ranks(found: Analysis) -> list[str]:
-    ranks = found.ranks
+def _ranks(analysis: Analysis) -> list[str]:
+    ranks = analysis.ranks
     if ranks is None:
         return []
     slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
-    count = found.iterations.select("iteration", "repeat").n_unique()
-    pattern = short(printable(found.iteration_pattern or ""))
+    count = analysis.iterations.select("iteration", "repeat").n_unique()
+    pattern = short(printable(analysis.iteration_pattern or ""))
     late = [
         f"Late: rank {rank} in iteration {iteration}, by {ms(delay)} ms in `{short(phase)}`."
-        for rank, iteration, phase, delay in found.delays.select("rank", "iteration", "phase", "delay_ns").rows()[
+        for rank, iteration, phase, delay in analysis.delays.select("rank", "iteration", "phase", "delay_ns").rows()[
             :TABLE_ROWS
         ]
     ]

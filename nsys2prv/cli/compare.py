@@ -117,19 +117,19 @@ def command(
         click.get_current_context().exit(REGRESSION)
 
 
-def _show(found: Comparison, judgments: Sequence[Judgment], form: str, top: int) -> None:
+def _show(comparison: Comparison, judgments: Sequence[Judgment], form: str, top: int) -> None:
     """Print a comparison in a form, with the most changed kernels (JSON and CSV: all)."""
     from nsys2prv.cli.comparison_text import comparison_markdown, comparison_text
 
     if form == "json":
         conditions = [{"condition": one.condition.text, "holds": one.holds, "text": one.text} for one in judgments]
-        say_json({**found.as_json(), "conditions": conditions})
+        say_json({**comparison.as_json(), "conditions": conditions})
     elif form == "csv":
-        click.echo(found.rows.write_csv(), nl=False)
+        click.echo(comparison.rows.write_csv(), nl=False)
     elif form == "markdown":
-        click.echo(comparison_markdown(found, judgments, top))
+        click.echo(comparison_markdown(comparison, judgments, top))
     else:
-        click.echo(comparison_text(found, top))
+        click.echo(comparison_text(comparison, top))
 
 
 def _sides(run_a: Path, run_b: Path | None, against: str | None, db: str | None) -> tuple[Path | Recorded, Path]:

@@ -16,27 +16,27 @@ HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")
 WIDTH = 60
 
 
-def comparison_text(found: Comparison, top: int) -> str:
+def comparison_text(comparison: Comparison, top: int) -> str:
     """Return the verdict, the runs, and the figures as a table; of the kernels the `top` ones that changed most."""
-    runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(found)]
-    return "\n".join([found.verdict.text, "", *runs, _heading(found), aligned(HEAD, _rows(found, top))])
+    runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(comparison)]
+    return "\n".join([comparison.verdict.text, "", *runs, _heading(comparison), aligned(HEAD, _rows(comparison, top))])
 
 
-def comparison_markdown(found: Comparison, judgments: Sequence[Judgment], top: int) -> str:
+def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], top: int) -> str:
     """Return the verdict, the conditions, and the figures of iterations, efficiency, classes and kernels."""
-    shown = [row for row in _rows(found, top) if row[0] not in ("run", "window", "devices") and row[3] != row[4]]
+    shown = [row for row in _rows(comparison, top) if row[0] not in ("run", "window", "devices") and row[3] != row[4]]
     marks = {True: "failed", False: "passed", None: "not told"}
-    lines = [f"**{found.verdict.text}**", "", *(f"- {marks[one.holds]}: {_cell(one.text)}" for one in judgments)]
+    lines = [f"**{comparison.verdict.text}**", "", *(f"- {marks[one.holds]}: {_cell(one.text)}" for one in judgments)]
     lines += [""] * bool(judgments)
-    lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(found)]
+    lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(comparison)]
     if not shown:
         return "\n".join([*lines, "", "No figure differs."])
     table = [HEAD, ["---", "---", "---", "---:", "---:", "---:", "---:"], *shown]
     return "\n".join([*lines, "", *("| " + " | ".join(map(_cell, row)) + " |" for row in table)])
 
 
-def _sides(found: Comparison) -> list[tuple[str, Comparable]]:
-    return [("a", found.a), ("b", found.b)]
+def _sides(comparison: Comparison) -> list[tuple[str, Comparable]]:
+    return [("a", comparison.a), ("b", comparison.b)]
 
 
 def _window(run: Comparable) -> str:
@@ -44,8 +44,8 @@ def _window(run: Comparable) -> str:
     return f"{printable(run.window)}{iterations}"
 
 
-def _heading(found: Comparison) -> str:
-    sums = "an iteration" if all(found.iterations) else "the window"
+def _heading(comparison: Comparison) -> str:
+    sums = "an iteration" if all(comparison.iterations) else "the window"
     return f"times of devices, overlap, memory operations, classes and kernels: sums over the ranks in {sums}"
 
 
@@ -53,8 +53,8 @@ def _cell(text: str) -> str:
     return printable(text).replace("|", "\\|").replace("<", "&lt;")
 
 
-def _rows(found: Comparison, top: int) -> list[list[str]]:
-    table = found.per_iteration
+def _rows(comparison: Comparison, top: int) -> list[list[str]]:
+    table = comparison.per_iteration
     of_kernels = pl.col("what").str.starts_with("kernel")
     # A kernel of only one run took no time in the other.
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()

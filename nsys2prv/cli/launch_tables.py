@@ -11,15 +11,19 @@ from nsys2prv.cli.text_table import TABLE_ROWS, ms
 from nsys2prv.errors import short
 
 
-def launch_sections(found: Analysis) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
+def launch_sections(analysis: Analysis) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
     """Yield name, title, column names and rows of each table."""
-    yield "memory-kinds", "Memory operations by kinds of memory, all ranks", *_moved(found)
-    yield "launches", "Launches", *_launches(found)
-    yield "queues", "Queues of streams: launched and not started", *_queues(found)
-    yield "nccl-bandwidths", "NCCL bandwidths of whole kernels, with the time in which they wait", *_bandwidths(found)
+    yield "memory-kinds", "Memory operations by kinds of memory, all ranks", *_moved(analysis)
+    yield "launches", "Launches", *_launches(analysis)
+    yield "queues", "Queues of streams: launched and not started", *_queues(analysis)
+    yield (
+        "nccl-bandwidths",
+        "NCCL bandwidths of whole kernels, with the time in which they wait",
+        *_bandwidths(analysis),
+    )
 
 
-def _moved(found: Analysis) -> tuple[list[str], list[list[str]]]:
+def _moved(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     rows = [
         [
             row["name"],
@@ -29,14 +33,14 @@ def _moved(found: Analysis) -> tuple[list[str], list[list[str]]]:
             "" if row["bytes"] is None else f"{row['bytes'] / 1e6:.3f}",
             "" if row["gb_s"] is None else f"{row['gb_s']:.3f}",
         ]
-        for row in found.memory_kinds.filter(pl.col("rank").is_null()).head(TABLE_ROWS).rows(named=True)
+        for row in analysis.memory_kinds.filter(pl.col("rank").is_null()).head(TABLE_ROWS).rows(named=True)
     ]
     return ["name", "memory", "instances", "total ms", "MB", "GB/s"], rows
 
 
-def _launches(found: Analysis) -> tuple[list[str], list[list[str]]]:
+def _launches(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     """Return launches over all ranks, then by name, then by rank."""
-    table = found.launches
+    table = analysis.launches
     by_name = table.filter(pl.col("rank").is_null()).head(TABLE_ROWS + 1)
     by_rank = table.filter(pl.col("rank").is_not_null() & pl.col("name").is_null()).head(TABLE_ROWS)
     rows = [
@@ -55,13 +59,13 @@ def _launches(found: Analysis) -> tuple[list[str], list[list[str]]]:
     return [*head, "kernels ms", "name"], rows
 
 
-def _queues(found: Analysis) -> tuple[list[str], list[list[str]]]:
-    table = found.queues.sort("mean", descending=True, maintain_order=True).head(TABLE_ROWS)
+def _queues(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+    table = analysis.queues.sort("mean", descending=True, maintain_order=True).head(TABLE_ROWS)
     rows = [[str(r), stream, str(n), str(most), f"{mean:.2f}"] for r, stream, n, most, mean in table.rows()]
     return ["rank", "stream", "activities", "longest", "mean"], rows
 
 
-def _bandwidths(found: Analysis) -> tuple[list[str], list[list[str]]]:
+def _bandwidths(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
     rates = ("algorithm_gb_s", "bus_gb_s", "bus_p50_gb_s")
     rows = [
         [
@@ -73,7 +77,7 @@ def _bandwidths(found: Analysis) -> tuple[list[str], list[list[str]]]:
             f"{row['bytes'] / 1e6:.3f}",
             *("" if row[c] is None else f"{row[c]:.3f}" for c in rates),
         ]
-        for row in found.bandwidths.sort("bytes", descending=True, maintain_order=True)
+        for row in analysis.bandwidths.sort("bytes", descending=True, maintain_order=True)
         .head(2 * TABLE_ROWS)
         .rows(named=True)
     ]

@@ -16,23 +16,23 @@ _HEAD = ("SM %", "tensor %", "tensor estimate %", "DRAM MB", "L2 MB", "occupancy
 _COUNTS = ("exact", "same kernel's mean", "class mean", "without")
 
 
-def ncu_sections(found: Analysis) -> Iterator[Section]:
+def ncu_sections(analysis: Analysis) -> Iterator[Section]:
     """Yield name, title, column names and rows of each table; none without files of Nsight Compute."""
-    if found.ncu is None:
+    if analysis.ncu is None:
         return
-    yield "ncu", "Files of Nsight Compute", *_files(found.ncu.files)
+    yield "ncu", "Files of Nsight Compute", *_files(analysis.ncu.files)
     classes = [
         [short(row["class"]), ms(row["ns"]), str(row["kernels"]), *figure_cells(row), *count_cells(row)]
-        for row in found.ncu.classes.head(TABLE_ROWS).rows(named=True)
+        for row in analysis.ncu.classes.head(TABLE_ROWS).rows(named=True)
     ]
     title = "Kernels by class, as Nsight Compute measured them: shares weighted by time, bytes a kernel"
     yield "ncu", title, ["class", "total ms", "kernels", *_HEAD, *_COUNTS], classes
     kernels = [
         [f"{row['time_percent']:.1f}", *figure_cells(row), *count_cells(row), short(row["class"]), short(row["name"])]
-        for row in found.kernels.filter(pl.col("rank").is_null()).head(TABLE_ROWS).rows(named=True)
+        for row in analysis.kernels.filter(pl.col("rank").is_null()).head(TABLE_ROWS).rows(named=True)
     ]
     yield "kernels", "Kernels, as Nsight Compute measured them", ["time %", *_HEAD, *_COUNTS, "class", "name"], kernels
-    yield "roofline", "Roofline by class, each kernel alone under the profiler", *_roofline(found.ncu.roofline)
+    yield "roofline", "Roofline by class, each kernel alone under the profiler", *_roofline(analysis.ncu.roofline)
 
 
 def figure_cells(row: Mapping[str, Any]) -> list[str]:

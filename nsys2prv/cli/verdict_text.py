@@ -31,32 +31,32 @@ IN_WINDOW = 0.9
 INDENT = " " * 10
 
 
-def verdict_of(found: Analysis, inputs: Sequence[Path]) -> str:
+def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     """Return the verdict as at most HEIGHT lines of WIDTH characters. `inputs`: those of the command."""
     run = _inputs(inputs)
-    head = [*_run(found, inputs), *_efficiency(found), *_defects(found)]
+    head = [*_run(analysis, inputs), *_efficiency(analysis), *_defects(analysis)]
     stands = ", where RUN stands for the reports" if run == RUN else ""
     foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL}{stands}"]
-    if found.run.remarks:
-        count = len(found.run.remarks)
+    if analysis.run.remarks:
+        count = len(analysis.run.remarks)
         foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
-    body = _findings(found, run, HEIGHT - len(head) - len(foot))
+    body = _findings(analysis, run, HEIGHT - len(head) - len(foot))
     return "\n".join(line[:WIDTH].rstrip() for line in [*head, *body, *foot])
 
 
-def _run(found: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
+def _run(analysis: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     """Yield name and size of the run, the window, and the iterations left out."""
-    yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(found)}"
-    window = found.window
-    lasting = iteration_ns(found)
+    yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(analysis)}"
+    window = analysis.window
+    lasting = iteration_ns(analysis)
     each = "" if lasting is None else f", an iteration every {ms(lasting)} ms"
-    yield f"Window: {short(printable(window_name(found)), 50)}, {ms(window.spans.total())} ms{each}"
+    yield f"Window: {short(printable(window_name(analysis)), 50)}, {ms(window.spans.total())} ms{each}"
     whole = (lasting or 0) * len(window.iterations)
-    if found.efficiency.measured and window.spans.total() < IN_WINDOW * whole:
+    if analysis.efficiency.measured and window.spans.total() < IN_WINDOW * whole:
         share = 1 - window.spans.total() / whole
         yield f"  {100 * share:.0f} % of the time is between the device work of iterations; efficiency leaves it out"
-    yield from (f"  {printable(line)}" for line in found_by(found))
-    for line in islice(left_out(found), MOST_LEFT_OUT):
+    yield from (f"  {printable(line)}" for line in found_by(analysis))
+    for line in islice(left_out(analysis), MOST_LEFT_OUT):
         yield f"  {line}"
 
 
@@ -66,44 +66,44 @@ def _inputs(inputs: Sequence[Path]) -> str:
     return text if len(text) <= LONGEST_INPUTS and text.isprintable() else RUN
 
 
-def _efficiency(found: Analysis) -> Iterator[str]:
+def _efficiency(analysis: Analysis) -> Iterator[str]:
     """Yield the efficiency of the run, and of the phases that were asked for."""
-    if found.efficiency.measured:
-        nccl = f" (NCCL as {found.question.nccl})" if found.question.nccl != "communication" else ""
-        yield f"Efficiency: {_parts(found.efficiency, found)}{nccl}"
-    elif found.host.mpi is not None:
-        yield f"Efficiency: MPI {100 * found.host.mpi:.1f} % (the reports hold no device activity)"
+    if analysis.efficiency.measured:
+        nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
+        yield f"Efficiency: {_parts(analysis.efficiency, analysis)}{nccl}"
+    elif analysis.host.mpi is not None:
+        yield f"Efficiency: MPI {100 * analysis.host.mpi:.1f} % (the reports hold no device activity)"
     else:
         yield "The reports hold no device activity."
-    for phase in found.phases[:MOST_PHASES]:
-        yield f"  {short(printable(phase.name), 20)}: {_parts(phase.efficiency, found)}"
+    for phase in analysis.phases[:MOST_PHASES]:
+        yield f"  {short(printable(phase.name), 20)}: {_parts(phase.efficiency, analysis)}"
 
 
-def _parts(e: Efficiency, found: Analysis) -> str:
+def _parts(e: Efficiency, analysis: Analysis) -> str:
     # Copies count as communication; a run without any other has none that a reader would call so.
-    moved = "communication" if (found.run.work["kind"] == NCCL).any() or found.run.rank_count > 1 else "copies"
+    moved = "communication" if (analysis.run.work["kind"] == NCCL).any() or analysis.run.rank_count > 1 else "copies"
     factors = (("load balance", e.load_balance), (moved, e.communication), ("orchestration", e.orchestration))
     return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
 
 
-def _defects(found: Analysis) -> Iterator[str]:
+def _defects(analysis: Analysis) -> Iterator[str]:
     """Yield the reports that were left out, and the worst defects of the others that show in figures."""
-    left_out = [text for text in found.run.remarks if text.startswith(LEFT_OUT)]
+    left_out = [text for text in analysis.run.remarks if text.startswith(LEFT_OUT)]
     for text in left_out[:MOST_DEFECTS]:
         yield from wrap(printable(text), WIDTH, max_lines=2)
-    for defect in [one for one in found.run.defects if one.shows][:MOST_DEFECTS]:
+    for defect in [one for one in analysis.run.defects if one.shows][:MOST_DEFECTS]:
         yield short(printable(f"Defect: {defect.sentence}"), WIDTH)
 
 
-def _findings(found: Analysis, run: str, lines: int) -> list[str]:
+def _findings(analysis: Analysis, run: str, lines: int) -> list[str]:
     """Return as many findings as fit into some lines."""
-    if not found.findings:
+    if not analysis.findings:
         return ["", "No findings."]
-    unit = "an iteration" if found.window.iterations else "in the window"
+    unit = "an iteration" if analysis.window.iterations else "in the window"
     shown = ["", f"Findings, by what they cost {unit}:"]
-    for number, finding in enumerate(found.findings):
+    for number, finding in enumerate(analysis.findings):
         block = [*_block(finding, run)]
-        left = len(found.findings) - number
+        left = len(analysis.findings) - number
         if len(shown) + len(block) + (left > 1) > lines:
             more = f"{left} more finding{'s' * (left > 1)}: --show findings"
             return [*shown, more]

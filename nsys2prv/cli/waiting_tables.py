@@ -19,23 +19,26 @@ TITLE = "Who waits for whom"
 TextTable = tuple[list[str], list[list[str]]]
 
 
-def waiting_sections(found: Explanation, run: Run) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
+def waiting_sections(explanation: Explanation, run: Run) -> Iterator[tuple[str, str, list[str], list[list[str]]]]:
     """Yield name, title, column names and rows of each table."""
     yield (
         "communication",
         "Waiting and transfer of NCCL kernels and MPI calls (those at one time count twice)",
-        *_split(found),
+        *_split(explanation),
     )
     error = ""
     if run.clock_error:
         error = f" (waits for another host under {ms(run.clock_error)} ms are below the error of the clocks)"
-    many = found.waiting["waited_for"].n_unique() > MATRIX_RANKS or found.waiting["rank"].n_unique() > MATRIX_RANKS
-    yield "waiting", f"{TITLE}{error}", *(_pairs(found) if many else _matrix(found))
-    yield "waiting", f"{TITLE} among the GPUs of a rank", *_gpus(found, run)
+    many = (
+        explanation.waiting["waited_for"].n_unique() > MATRIX_RANKS
+        or explanation.waiting["rank"].n_unique() > MATRIX_RANKS
+    )
+    yield "waiting", f"{TITLE}{error}", *(_pairs(explanation) if many else _matrix(explanation))
+    yield "waiting", f"{TITLE} among the GPUs of a rank", *_gpus(explanation, run)
 
 
-def _split(found: Explanation) -> TextTable:
-    table = found.communication
+def _split(explanation: Explanation) -> TextTable:
+    table = explanation.communication
     shown = table.with_row_index("nth").top_k(MOST_ROWS, by="waiting_ns").sort("nth")
     names = ["ns", "waiting_ns", "transfer_ns"]
     # Columns that most runs have no need of.
@@ -59,17 +62,21 @@ def _split(found: Explanation) -> TextTable:
     return head, rows
 
 
-def _matrix(found: Explanation) -> TextTable:
+def _matrix(explanation: Explanation) -> TextTable:
     """Return a row for each rank that waits, and a column for each that is waited for, in ms."""
-    waited_for = found.waiting["waited_for"].unique().sort(nulls_last=True).to_list()
-    times = {(rank, other): ns for rank, other, ns in found.waiting.select("rank", "waited_for", "waiting_ns").rows()}
+    waited_for = explanation.waiting["waited_for"].unique().sort(nulls_last=True).to_list()
+    times = {
+        (rank, other): ns for rank, other, ns in explanation.waiting.select("rank", "waited_for", "waiting_ns").rows()
+    }
     ranks = sorted({rank for rank, _ in times})
     rows = [[str(rank), *(ms(times[rank, o]) if (rank, o) in times else "" for o in waited_for)] for rank in ranks]
     return ["rank", *(f"ms for {_name(other)}" for other in waited_for)], rows
 
 
-def _pairs(found: Explanation) -> TextTable:
-    longest = found.waiting.sort("waiting_ns", "rank", "waited_for", descending=[True, False, False]).head(MOST_ROWS)
+def _pairs(explanation: Explanation) -> TextTable:
+    longest = explanation.waiting.sort("waiting_ns", "rank", "waited_for", descending=[True, False, False]).head(
+        MOST_ROWS
+    )
     rows = [
         [str(rank), _name(other), str(count), ms(ns)]
         for rank, other, count, ns in longest.select("rank", "waited_for", "activities", "waiting_ns").rows()
@@ -77,8 +84,8 @@ def _pairs(found: Explanation) -> TextTable:
     return ["rank", "waits for", "activities", "ms"], rows
 
 
-def _gpus(found: Explanation, run: Run) -> TextTable:
-    waits = waiting_of_gpus(run, found.exposed)
+def _gpus(explanation: Explanation, run: Run) -> TextTable:
+    waits = waiting_of_gpus(run, explanation.exposed)
     longest = waits.sort("waiting_ns", "rank", "gpu", "gpu_waited_for", descending=[True, False, False, False])
     rows = [
         [*(str(row[c]) for c in ("rank", "gpu", "gpu_waited_for", "activities")), ms(row["waiting_ns"])]

@@ -72,6 +72,6 @@ def _named(inputs: Inputs) -> str:
     return str(inputs) if isinstance(inputs, str | Path) else few([str(item) for item in inputs])
 
 
-def judge(found: Comparison, conditions: Sequence[str]) -> list[Judgment]:
+def judge(comparison: Comparison, conditions: Sequence[str]) -> list[Judgment]:
     """Judge conditions such as `iteration > 3%` on a comparison, as `compare --fail-on` does. Raises UsageError."""
-    return judged(found, [condition_of(text) for text in conditions])
+    return judged(comparison, [condition_of(text) for text in conditions])

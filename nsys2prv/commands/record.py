@@ -68,13 +68,13 @@ def prepare_database(db: str | Path) -> None:
 
 
 def record_analysis(
-    found: Analysis, db: str | Path, name: str, trace: Path | str | None, options: Sequence[str]
+    analysis: Analysis, db: str | Path, name: str, trace: Path | str | None, options: Sequence[str]
 ) -> Recorded:
     """Record an analysis in a database that is prepared. `options`: as on a command line. Raises Nsys2prvError."""
     from nsys2prv.database.run_record import run_record
     from nsys2prv.database.write import store
 
-    return store(db, run_record(found, name, None if trace is None else Path(trace), options))
+    return store(db, run_record(analysis, name, None if trace is None else Path(trace), options))
 
 
 def spelled_options(*groups: object) -> list[str]:

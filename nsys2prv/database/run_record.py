@@ -32,10 +32,10 @@ class RunRecord(NamedTuple):
     parts: Mapping[Table, Sequence[Row]]
 
 
-def run_record(found: Analysis, name: str, trace: Path | None, options: Sequence[str]) -> RunRecord:
+def run_record(analysis: Analysis, name: str, trace: Path | None, options: Sequence[str]) -> RunRecord:
     """Return the rows of an analysis. `trace`: where its trace lies; `options`: as on a command line."""
-    side, recording, kept = comparable(found, name), found.run.recording, found.iterations.filter("steady")
-    e = found.efficiency
+    side, recording, kept = comparable(analysis, name), analysis.run.recording, analysis.iterations.filter("steady")
+    e = analysis.efficiency
     run = {
         "name": name,
         "program": side.program,
@@ -52,7 +52,7 @@ def run_record(found: Analysis, name: str, trace: Path | None, options: Sequence
         "gpus": side.gpus,
         "nccl": side.nccl,
         "window": side.window,
-        "window_ns": found.window.spans.total(),
+        "window_ns": analysis.window.spans.total(),
         "iteration_pattern": side.iteration_pattern,
         "iterations": side.kept,
         "iteration_ns": float(np.median(iteration_lengths(kept))) if kept.height else None,
@@ -64,7 +64,7 @@ def run_record(found: Analysis, name: str, trace: Path | None, options: Sequence
     parts = {
         schema.TASKS: [
             {"rank": t.rank, "program": program_of(t.name), "name": t.name, "host": t.host}
-            for t in found.run.tasks
+            for t in analysis.run.tasks
             if t.is_rank
         ],
         schema.DEVICES: [
@@ -75,17 +75,17 @@ def run_record(found: Analysis, name: str, trace: Path | None, options: Sequence
             {"position": n, "what": what, "name": figure, "value": value if math.isfinite(value) else None}
             for n, ((what, figure), value) in enumerate(side.figures.items())
         ],
-        schema.FINDINGS: [{"position": n, **one.as_json()} for n, one in enumerate(found.findings)],
-        schema.ITERATIONS: found.iterations.to_dicts(),
-        schema.KERNEL_CLASSES: _kernel_classes(found).to_dicts(),
+        schema.FINDINGS: [{"position": n, **one.as_json()} for n, one in enumerate(analysis.findings)],
+        schema.ITERATIONS: analysis.iterations.to_dicts(),
+        schema.KERNEL_CLASSES: _kernel_classes(analysis).to_dicts(),
     }
     return RunRecord(run, parts)
 
 
-def _kernel_classes(found: Analysis) -> pl.DataFrame:
+def _kernel_classes(analysis: Analysis) -> pl.DataFrame:
     """Return rank, class, family, instances and total_ns of the kernels in the window."""
-    families = found.run.work.select(pl.col("class", "family").cast(pl.String)).unique("class")
-    by_class = found.kernels.drop_nulls("rank").group_by("rank", "class").agg(pl.col("instances", "total_ns").sum())
+    families = analysis.run.work.select(pl.col("class", "family").cast(pl.String)).unique("class")
+    by_class = analysis.kernels.drop_nulls("rank").group_by("rank", "class").agg(pl.col("instances", "total_ns").sum())
     return by_class.join(families, on="class").sort("rank", "total_ns", "class", descending=[False, True, False])
 
 

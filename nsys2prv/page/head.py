@@ -15,10 +15,10 @@ from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_si
 from nsys2prv.model.version import VERSION
 
 
-def run_facts(found: Analysis, name: str) -> str:
+def run_facts(analysis: Analysis, name: str) -> str:
     """Return name, size, date and window of a run."""
-    recording = found.run.recording
-    facts = [("Run", name), ("Size", run_size(found))]
+    recording = analysis.run.recording
+    facts = [("Run", name), ("Size", run_size(analysis))]
     if recording.began is not None:
         began = datetime.fromtimestamp(recording.began / 1e9, UTC)
         facts.append(("Recorded", f"{began:%Y-%m-%d %H:%M} UTC"))
@@ -26,26 +26,26 @@ def run_facts(found: Analysis, name: str) -> str:
         facts.append(("GPU", ", ".join(recording.gpus)))
     if recording.nsys:
         facts.append(("nsys", ", ".join(recording.nsys)))
-    facts.append(("Window", _window(found)))
-    facts += [("Iterations", text) for text in found_by(found)]
-    facts += [("Left out", text) for text in left_out(found)]
-    facts.append(("NCCL counts as", found.question.nccl))
+    facts.append(("Window", _window(analysis)))
+    facts += [("Iterations", text) for text in found_by(analysis)]
+    facts += [("Left out", text) for text in left_out(analysis)]
+    facts.append(("NCCL counts as", analysis.question.nccl))
     facts.append(("Analyzed by", f"nsys2prv {VERSION}"))
     rows = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(text)}</dd></div>" for term, text in facts)
     return f'<dl class="facts">{rows}</dl>'
 
 
-def _window(found: Analysis) -> str:
-    window = found.window
-    text = f"{window_name(found)}, {window.spans.total() / 1e6:.3f} ms"
-    if (lasting := iteration_ns(found)) is not None:
+def _window(analysis: Analysis) -> str:
+    window = analysis.window
+    text = f"{window_name(analysis)}, {window.spans.total() / 1e6:.3f} ms"
+    if (lasting := iteration_ns(analysis)) is not None:
         text += f", an iteration every {lasting / 1e6:.3f} ms"
     return text
 
 
-def verdict(found: Analysis) -> str:
+def verdict(analysis: Analysis) -> str:
     """Return the efficiency of the run as a product of its factors."""
-    e, host = found.efficiency, found.host
+    e, host = analysis.efficiency, analysis.host
     if e.measured:
         factors = (("load balance", e.load_balance), ("communication", e.communication),
                    ("orchestration", e.orchestration))  # fmt: skip
@@ -67,23 +67,23 @@ def _product(name: str, value: float, factors: tuple[tuple[str, float], ...]) ->
     return f'<p class="verdict">{" ".join(parts)}</p>'
 
 
-def defects(found: Analysis) -> str:
+def defects(analysis: Analysis) -> str:
     """Return what is wrong or missing in the reports and may show in figures, the worst first."""
-    texts = [f"Defect: {defect.sentence}" for defect in found.run.defects if defect.shows]
-    texts += [text for text in found.run.remarks if text.startswith("left out: ")]
+    texts = [f"Defect: {defect.sentence}" for defect in analysis.run.defects if defect.shows]
+    texts += [text for text in analysis.run.remarks if text.startswith("left out: ")]
     return "".join(f'<p class="defect">{escape(text)}</p>' for text in texts)
 
 
-def findings(found: Analysis, name: str, side: int) -> str:
+def findings(analysis: Analysis, name: str, side: int) -> str:
     """Return all findings, the worst first; those with a place in time link to it. `side`: number of the run."""
-    if not found.findings:
+    if not analysis.findings:
         return "<p>No findings.</p>"
-    unit = "an iteration" if found.window.iterations else "in the window"
-    items = "".join(_finding(one, found, name, side) for one in found.findings)
+    unit = "an iteration" if analysis.window.iterations else "in the window"
+    items = "".join(_finding(one, analysis, name, side) for one in analysis.findings)
     return f'<p class="note">Findings, by what they cost {unit}.</p><ol class="findings">{items}</ol>'
 
 
-def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:
+def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
     severity = one.severity or "low"
     cost = f'<span class="cost">{one.cost_ns / 1e6:.3f} ms, {100 * one.share:.1f} %</span>' if one.cost_ns else ""
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
@@ -94,7 +94,7 @@ def _finding(one: Finding, found: Analysis, name: str, side: int) -> str:
     # The advice of a cheap finding is folded.
     shown = "" if severity == "low" else " open"
     return (
-        f'<li class="{severity}" data-id="{escape(one.id)}"><p class="line">{title}{_link(one, found, side)}</p>'
+        f'<li class="{severity}" data-id="{escape(one.id)}"><p class="line">{title}{_link(one, analysis, side)}</p>'
         f"<details{shown}><summary>What to do, and the evidence</summary>{steps}"
         f'<dl class="facts">{evidence}</dl></details></li>'
     )
@@ -111,9 +111,9 @@ def _pair(key: str, value: Any) -> tuple[str, str]:
     return key.replace("_", " "), str(value)
 
 
-def _link(one: Finding, found: Analysis, side: int) -> str:
+def _link(one: Finding, analysis: Analysis, side: int) -> str:
     """Return the link to the place of a finding on the timeline, empty for one without a place."""
-    place = _place(one, found)
+    place = _place(one, analysis)
     if not place:
         return ""
     low, high, at = place
@@ -131,13 +131,13 @@ def _next_steps(one: Finding, name: str) -> Iterator[str]:
         yield f'<p class="next">In Paraver: <code>{escape(one.cfg)}.cfg</code>{at}</p>'
 
 
-def _place(one: Finding, found: Analysis) -> tuple[int, int, int] | None:
+def _place(one: Finding, analysis: Analysis) -> tuple[int, int, int] | None:
     """Return begin and end of the time to show, and the instant to mark; None for a finding without a place."""
-    steps = found.iterations
+    steps = analysis.iterations
     if one.at_ns is not None:
         # A tenth of an iteration around it, or a fiftieth of the window.
         whole = steps["total_ns"].median() if steps.height else None
-        width = int(whole / 10) if isinstance(whole, float) else found.window.spans.total() // 50
+        width = int(whole / 10) if isinstance(whole, float) else analysis.window.spans.total() // 50
         width = max(width, 1000)
         return max(0, one.at_ns - width // 4), one.at_ns + 3 * width // 4, one.at_ns
     named = steps.filter(steps["iteration"].is_in(one.iterations)) if one.iterations else steps.clear()

@@ -89,9 +89,9 @@ class Timeline(NamedTuple):
     path: pl.DataFrame
 
 
-def timeline(found: Analysis) -> Timeline:
+def timeline(analysis: Analysis) -> Timeline:
     """Return the timeline of a whole run: a line each device, and each host thread with calls or NVTX ranges."""
-    run = found.run
+    run = analysis.run
     threads = _threads(run)
     order = sorted(
         [(device.rank, 0, number, DEVICE) for number, device in enumerate(run.devices)]
@@ -100,12 +100,17 @@ def timeline(found: Analysis) -> Timeline:
     line_of = {(kind, number): n for n, (_, _, number, kind) in enumerate(order)}
     devices = {number: line_of[DEVICE, number] for number in range(len(run.devices))}
     rows = {row: line_of[THREAD, row] for _, row in threads}
-    parts = [_device_work(run, devices), _exchanges(found, devices, rows), _calls(found, rows), _ranges(run, rows)]
+    parts = [
+        _device_work(run, devices),
+        _exchanges(analysis, devices, rows),
+        _calls(analysis, rows),
+        _ranges(run, rows),
+    ]
     activities = pl.concat([part.select(pl.col(c).cast(t) for c, t in ACTIVITY.items()) for part in parts])
     return Timeline(
         lines=_named(run, order, {row: task for task, row in threads}),
         activities=activities.sort("line", "start", "end", descending=[False, False, True], maintain_order=True),
-        path=_path(found, devices, rows),
+        path=_path(analysis, devices, rows),
     )
 
 
@@ -149,12 +154,12 @@ def _device_work(run: Run, devices: dict[int, int]) -> pl.DataFrame:
                       note=_bytes()).drop_nulls("line")  # fmt: skip
 
 
-def _exchanges(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -> pl.DataFrame:
+def _exchanges(analysis: Analysis, devices: dict[int, int], rows: dict[int, int]) -> pl.DataFrame:
     """Return NCCL kernels and MPI calls, each as its waiting and its transfer."""
-    ranks = pl.col("waited_for").replace_strict(found.run.ranks, default=None, return_dtype=pl.Int64)
+    ranks = pl.col("waited_for").replace_strict(analysis.run.ranks, default=None, return_dtype=pl.Int64)
     on_device = pl.col("kind") == NCCL
     line = pl.when(on_device).then(_mapped("device", devices)).otherwise(_mapped("row", rows))
-    own = found.explanation.exchanges.with_columns(line=line, name=pl.col("operation")).drop_nulls("line")
+    own = analysis.explanation.exchanges.with_columns(line=line, name=pl.col("operation")).drop_nulls("line")
     waiting = own.filter(pl.col("ready") > pl.col("start")).select(
         "line", "start", end="ready", kind=pl.lit(_WAITING), name="name", note=(ranks + 1).fill_null(0)
     )
@@ -164,10 +169,10 @@ def _exchanges(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -
     return pl.concat([waiting, transfer])
 
 
-def _calls(found: Analysis, rows: dict[int, int]) -> pl.DataFrame:
+def _calls(analysis: Analysis, rows: dict[int, int]) -> pl.DataFrame:
     """Return the calls of threads, but for MPI calls that carry operations."""
-    carrying = found.explanation.exchanges.filter(pl.col("kind") == MPI)["index"]
-    own = found.run.calls.with_row_index("index").filter(
+    carrying = analysis.explanation.exchanges.filter(pl.col("kind") == MPI)["index"]
+    own = analysis.run.calls.with_row_index("index").filter(
         ~pl.col("index").is_in(carrying.implode()) | (pl.col("kind") != MPI)
     )
     kind = pl.col("kind").cast(pl.String).replace_strict(_CALL_KINDS, default=_OTHER, return_dtype=pl.Int64)
@@ -182,9 +187,9 @@ def _ranges(run: Run, rows: dict[int, int]) -> pl.DataFrame:
     return own.with_columns(kind=pl.Series(_RANGES + np.minimum(depth, RANGE_LEVELS - 1)))
 
 
-def _path(found: Analysis, devices: dict[int, int], rows: dict[int, int]) -> pl.DataFrame:
+def _path(analysis: Analysis, devices: dict[int, int], rows: dict[int, int]) -> pl.DataFrame:
     """Return PATH: pieces of one kind that follow each other on a line are one piece."""
-    run, pieces = found.run, found.explanation.path
+    run, pieces = analysis.run, analysis.explanation.path
     of_row = {row: devices[device] for row, device in run.work.select("row", "device").unique("row").rows()}
     placed = pieces.select(_mapped("row", {**rows, **of_row}).alias("line"), "start", "end", "kind")
     placed = placed.with_columns(pl.col("line").forward_fill().backward_fill()).drop_nulls("line")

@@ -43,25 +43,30 @@ class _Blocks:
         return {**{n: v for n, v in block.items() if n != "text"}, "block": self.add(block["text"])}
 
 
-def page(found: Analysis, name: str) -> str:
+def page(analysis: Analysis, name: str) -> str:
     """Return the page of a run as text. `name`: what the run is called."""
-    return page_with(found, name, timeline(found))
+    return page_with(analysis, name, timeline(analysis))
 
 
-def page_with(found: Analysis, name: str, drawn: Timeline) -> str:
+def page_with(analysis: Analysis, name: str, drawn: Timeline) -> str:
     """Return the page of a run on whose timeline `drawn` is drawn."""
     blocks = _Blocks()
-    side = _side(found, name, drawn, blocks)
-    body = [head.run_facts(found, name), head.verdict(found), head.defects(found), head.findings(found, name, 0)]
+    side = _side(analysis, name, drawn, blocks)
+    body = [
+        head.run_facts(analysis, name),
+        head.verdict(analysis),
+        head.defects(analysis),
+        head.findings(analysis, name, 0),
+    ]
     return _filled(f"{name}: where the time goes", "\n".join(body), {"sides": [side], "tables": []}, blocks)
 
 
-def comparison_page(found: Comparison) -> str:
+def comparison_page(comparison: Comparison) -> str:
     """Return the page of two runs as text. Their analyses are kept, but for that of a recorded run."""
     blocks = _Blocks()
     sides: list[dict[str, Any]] = []
-    parts = [f'<p class="verdict text">{escape(found.verdict.text)}</p><div id="both"></div><div class="runs">']
-    for letter, run in (("A", found.a), ("B", found.b)):
+    parts = [f'<p class="verdict text">{escape(comparison.verdict.text)}</p><div id="both"></div><div class="runs">']
+    for letter, run in (("A", comparison.a), ("B", comparison.b)):
         if run.analysis is None:
             parts.append(f'<p class="note">{letter}: {escape(run.name)} is a recorded run and has no timeline.</p>')
             continue
@@ -70,20 +75,20 @@ def comparison_page(found: Comparison) -> str:
         parts += [head.defects(one), head.findings(one, name, len(sides)), "</div>"]
         sides.append(_side(one, f"{letter}: {name}", timeline(one), blocks))
     parts.append("</div>")
-    shown = [_described(table, blocks) for table in _comparison_tables(found)]
-    title = f"{found.a.name} (A) and {found.b.name} (B) compared"
+    shown = [_described(table, blocks) for table in _comparison_tables(comparison)]
+    title = f"{comparison.a.name} (A) and {comparison.b.name} (B) compared"
     return _filled(title, "\n".join(parts), {"sides": sides, "tables": shown}, blocks)
 
 
-def _comparison_tables(found: Comparison) -> Iterator[PageTable]:
-    values = found.as_json()
+def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
+    values = comparison.as_json()
     tested = values["significance"]
     changes = [{"of": "iteration", **tested["iteration"]}] if tested["iteration"] else []
     changes += [{"of": f"rank {one['rank']}, compute", **{n: v for n, v in one.items() if n != "rank"}}
                 for one in tested["ranks"]]  # fmt: skip
     if changes:
         yield table_of("comparison", "significance", "Changes, and their significance", changes)
-    unit = "an iteration" if all(found.iterations) else "the window"
+    unit = "an iteration" if all(comparison.iterations) else "the window"
     times = [row for row in values["per_iteration"] if _is_time(row)]
     # The unit moves from the names of rows to the heads of columns.
     named = [
@@ -104,22 +109,24 @@ def _is_time(row: Mapping[str, Any]) -> bool:
     return str(row["name"]).endswith("_ns") or str(row["what"]).endswith("total_ns")
 
 
-def _side(found: Analysis, name: str, drawn: Timeline, blocks: _Blocks) -> dict[str, Any]:
+def _side(analysis: Analysis, name: str, drawn: Timeline, blocks: _Blocks) -> dict[str, Any]:
     """Return the description of a run's data, which goes to blocks."""
-    marks = _iteration_marks(found)
-    wanted = [one.at_ns for one in found.findings if one.at_ns is not None]
-    window = Span(found.window.start, found.window.end)
+    marks = _iteration_marks(analysis)
+    wanted = [one.at_ns for one in analysis.findings if one.at_ns is not None]
+    window = Span(analysis.window.start, analysis.window.end)
     return {
         "name": name,
-        "ranks": found.run.rank_count,
+        "ranks": analysis.run.rank_count,
         "window": list(window),
-        "window_name": found.window.name,
-        "pattern": found.iteration_pattern,
+        "window_name": analysis.window.name,
+        "pattern": analysis.iteration_pattern,
         "marks": marks,
-        "iterations": blocks.add(json_block(_strip(found))) if found.iterations.height else None,
-        "slow": _ranks_to_look_at(found),
-        "timeline": timeline_data(drawn, found.run.duration, window, [Span(s, e) for _, s, e in marks], wanted, blocks),
-        "tables": [_described(table, blocks) for table in tables(found, found.as_json())],
+        "iterations": blocks.add(json_block(_strip(analysis))) if analysis.iterations.height else None,
+        "slow": _ranks_to_look_at(analysis),
+        "timeline": timeline_data(
+            drawn, analysis.run.duration, window, [Span(s, e) for _, s, e in marks], wanted, blocks
+        ),
+        "tables": [_described(table, blocks) for table in tables(analysis, analysis.as_json())],
     }
 
 
@@ -175,21 +182,21 @@ def _names(activities: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _iteration_marks(found: Analysis) -> list[list[int]]:
+def _iteration_marks(analysis: Analysis) -> list[list[int]]:
     """Return number, first begin and last end over the ranks of each iteration."""
-    steps = found.iterations.group_by("repeat", "iteration").agg(
+    steps = analysis.iterations.group_by("repeat", "iteration").agg(
         pl.col("start_ns").min(), end=(pl.col("start_ns") + pl.col("total_ns")).max()
     )
     return [list(row) for row in steps.sort("start_ns").select("iteration", "start_ns", "end").rows()]
 
 
-def _strip(found: Analysis) -> dict[str, list[Any]]:
+def _strip(analysis: Analysis) -> dict[str, list[Any]]:
     columns = ("rank", "iteration", "repeat", "start_ns", "total_ns", "own_ns")
-    return {c: found.iterations[c].to_list() for c in columns}
+    return {c: analysis.iterations[c].to_list() for c in columns}
 
 
-def _ranks_to_look_at(found: Analysis) -> dict[str, Any] | None:
-    return found.ranks._asdict() if found.ranks else None
+def _ranks_to_look_at(analysis: Analysis) -> dict[str, Any] | None:
+    return analysis.ranks._asdict() if analysis.ranks else None
 
 
 def _described(table: PageTable, blocks: _Blocks) -> dict[str, Any]:

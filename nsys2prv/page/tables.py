@@ -66,9 +66,9 @@ _TITLES = {
 _ALL_RANKS = "The first rows, whose rank is `all`, are sums over all ranks."
 
 
-def tables(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
+def tables(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     """Yield the tables of an analysis that have rows, in the order of the terminal. `values`: its JSON."""
-    for table in (*_verdict(values), *_of_time(found, values), *_explained(values), *_work(found, values)):
+    for table in (*_verdict(values), *_of_time(analysis, values), *_explained(values), *_work(analysis, values)):
         if table.height:
             yield table
     yield from _remarks(values)
@@ -118,10 +118,10 @@ def _verdict(values: Mapping[str, Any]) -> Iterator[PageTable]:
     yield table_of("defects", "defects", "Wrong or missing in the reports, the worst first", values["defects"])
 
 
-def _of_time(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
+def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     e = values["efficiency"]
     if values["devices"]:
-        whole = {"name": found.question.window, "window_ns": found.efficiency.window_ns}
+        whole = {"name": analysis.question.window, "window_ns": analysis.efficiency.window_ns}
         parts = ("parallel", "load_balance", "communication", "orchestration")
         rows = [{**whole, **{n: e[n] for n in parts}}]
         rows += [
@@ -202,7 +202,7 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     yield table_of("pipeline", "pipeline", "Pipeline, mean of an iteration", values["pipeline"])
 
 
-def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
+def _work(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     yield from _metrics(values)
     rows = values["iterations"]["rows"]
     yield table_of("iterations", "iteration_means", "Iterations, mean by rank", _means(rows))
@@ -224,7 +224,7 @@ def _work(found: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     )
     yield table_of("api", "api", "Host calls", values["api"], _ALL_RANKS)
     yield table_of("ranges", "ranges", "NVTX ranges on the device (by process)", values["ranges"])
-    yield table_of("nvtx", "nvtx", "NVTX ranges on the host", found.nvtx.to_dicts(), _ALL_RANKS)
+    yield table_of("nvtx", "nvtx", "NVTX ranges on the host", analysis.nvtx.to_dicts(), _ALL_RANKS)
     yield table_of("idle", "idle", "Longest idle times by device", values["idle"], call_ns="for ms")
 
 

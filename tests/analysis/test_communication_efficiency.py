@@ -10,7 +10,7 @@ import nsys2prv
 from nsys2prv.analysis.communication_efficiency import communication_efficiency
 from nsys2prv.analysis.efficiency import efficiency
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.waiting import carried, exchanges
+from nsys2prv.analysis.waiting import carried, find_exchanges
 from nsys2prv.intervals.spans import one_span
 
 # Busy for 48 us each: rank 0 computes for 20 us, waits for 15 and transfers for 13, rank 1 computes for 35.
@@ -23,7 +23,7 @@ LATE = """
 def test_the_factors_are_those_reasoned_by_hand() -> None:
     run, window = drawn(LATE), one_span(0, 60 * US)
     whole = efficiency(run.work, run.devices, window, "communication")
-    found = communication_efficiency(run, exchanges(run, carried(run)), window, whole)
+    found = communication_efficiency(run, find_exchanges(run, carried(run)), window, whole)
     # Without waiting rank 0 is busy for 33 us and rank 1 for 48.
     assert found == (48 / 48, 35 / 48)
 
@@ -31,7 +31,7 @@ def test_the_factors_are_those_reasoned_by_hand() -> None:
 def test_nothing_that_computes_has_no_factors() -> None:
     run, window = drawn("0| n @1 32-60\n1| n @1 47-60"), one_span(0, 60 * US)
     whole = efficiency(run.work, run.devices, window, "communication")
-    assert communication_efficiency(run, exchanges(run, carried(run)), window, whole) is None
+    assert communication_efficiency(run, find_exchanges(run, carried(run)), window, whole) is None
 
 
 @pytest.mark.parametrize("reports", ["gpt-ddp", "mpi-halo"])

@@ -13,7 +13,7 @@ from nsys2prv.analysis.frames import RANGES, Run
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.wait_causes import wait_causes
-from nsys2prv.analysis.waiting import carried, exchanges
+from nsys2prv.analysis.waiting import carried, find_exchanges
 from nsys2prv.intervals.spans import one_span
 
 # Rank 1 computes for 15 us longer.
@@ -48,7 +48,7 @@ ALONE = """
 
 def causes(run: Run, ranges: pl.DataFrame, steps: pl.DataFrame) -> list[tuple[int, str, str, int]]:
     operations = carried(run)
-    graph, found = dependencies(run, operations), exchanges(run, operations)
+    graph, found = dependencies(run, operations), find_exchanges(run, operations)
     table = wait_causes(run, graph, found, ranges, steps, one_span(0, 100 * US))
     waited = found.select((pl.col("ready") - pl.col("start")).sum()).item()
     assert abs(table["ns"].sum() - waited) <= table.height

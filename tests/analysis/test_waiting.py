@@ -16,7 +16,7 @@ from truth_waiting import Activity, Split, mpi, nccl, split
 
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.waiting import EXCHANGE, carried, communication, exchanges, waiting_matrix
+from nsys2prv.analysis.waiting import EXCHANGE, carried, communication, find_exchanges, waiting_matrix
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.whatif import what_if
 from nsys2prv.intervals.spans import one_span
@@ -39,7 +39,7 @@ def analysed(run: str, window: str = "device") -> Analysis:
 def test_each_operation_is_split_as_sql_says(run: str) -> None:
     kind = TRUTH[run].__name__
     found = analysed(run)
-    every = exchanges(found.run, carried(found.run)).filter(pl.col("kind") == kind)
+    every = find_exchanges(found.run, carried(found.run)).filter(pl.col("kind") == kind)
     truth = sorted(split(TRUTH[run](reports_of(run))))
     shift = min(s.start for s in truth) - int(every["start"].min())  # type: ignore[call-overload]
     said = [

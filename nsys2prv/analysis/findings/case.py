@@ -177,33 +177,33 @@ def usual(time: pl.Expr) -> pl.Expr:
     )
 
 
-def case_of(found: Analysis) -> Case:
+def case_of(analysis: Analysis) -> Case:
     """Gather the facts of an analysis."""
-    window = found.window
-    predicted = found.explanation.predictions if window.iterations else ()
+    window = analysis.window
+    predicted = analysis.explanation.predictions if window.iterations else ()
     measured = predicted[0].measured_ns if predicted else window.spans.total()
     count = max(len(window.iterations), 1)
-    return Case(found, count, float(measured), starved(found), _exposed(found), _host_waits(found, count))
+    return Case(analysis, count, float(measured), starved(analysis), _exposed(analysis), _host_waits(analysis, count))
 
 
-def _exposed(found: Analysis) -> pl.DataFrame:
+def _exposed(analysis: Analysis) -> pl.DataFrame:
     """Return `exposed` of a case: the devices of a rank wait at the same time."""
-    kernels = found.run.work.filter(pl.col("kind") == NCCL).group_by("task").agg(pl.col("device").n_unique())
-    devices = {found.run.ranks[task]: count for task, count in kernels.rows()}
+    kernels = analysis.run.work.filter(pl.col("kind") == NCCL).group_by("task").agg(pl.col("device").n_unique())
+    devices = {analysis.run.ranks[task]: count for task, count in kernels.rows()}
     sharing = pl.col("rank").replace_strict(devices, default=1, return_dtype=pl.Int64)
     each = pl.when(pl.col("kind") == NCCL).then(sharing).otherwise(1)
-    return found.explanation.exposed.with_columns(pl.col("bytes", "^.*_ns$") / each)
+    return analysis.explanation.exposed.with_columns(pl.col("bytes", "^.*_ns$") / each)
 
 
-def _host_waits(found: Analysis, count: int) -> dict[int, float]:
+def _host_waits(analysis: Analysis, count: int) -> dict[int, float]:
     """Return `host_waits` of a case: more than `device_waits`, as a host has all this time to spare."""
     name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
     blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
-    others = found.run.calls.filter(blocked | (pl.col("kind") == "mpi"))
-    calls = pl.concat([found.explanation.device_waits, others])
-    axis, spans = axis_over(found.window.spans, len(found.run.tasks)), found.window.spans
+    others = analysis.run.calls.filter(blocked | (pl.col("kind") == "mpi"))
+    calls = pl.concat([analysis.explanation.device_waits, others])
+    axis, spans = axis_over(analysis.window.spans, len(analysis.run.tasks)), analysis.window.spans
     times = axis.sums(covered_by(axis, calls, "task", spans))
-    return {rank: float(times[task]) / count for task, rank in found.run.ranks.items()}
+    return {rank: float(times[task]) / count for task, rank in analysis.run.ranks.items()}
 
 
 def text_ms(ns: float) -> str:

@@ -81,16 +81,16 @@ def conclude(run: Run, question: Question) -> Analysis:
     return with_findings(find_out(run, question))
 
 
-def with_findings(found: Analysis) -> Analysis:
+def with_findings(analysis: Analysis) -> Analysis:
     """Return an analysis with its findings, the worst first."""
-    case = case_of(found)
+    case = case_of(analysis)
     rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
     # Stable: of equals the order of rules counts.
     findings = sorted(
         (one for one in rated if one.severity),
         key=lambda one: (SEVERITIES.index(one.severity or "low"), -one.cost_ns),
     )
-    return found._replace(findings=tuple(findings))
+    return analysis._replace(findings=tuple(findings))
 
 
 def _rated(finding: Finding, iteration_ns: float) -> Finding:

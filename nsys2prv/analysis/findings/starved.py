@@ -54,23 +54,23 @@ class Gaps(NamedTuple):
     found: pl.DataFrame
 
 
-def idle_gaps(found: Analysis) -> Gaps:
+def idle_gaps(analysis: Analysis) -> Gaps:
     """Return the idle times of the window and of the time between its iterations, without those that are left out."""
-    return _idle_gaps(found, kept_time(found))
+    return _idle_gaps(analysis, kept_time(analysis))
 
 
-def _idle_gaps(found: Analysis, covered: Spans) -> Gaps:
-    run, window = found.run, found.window
+def _idle_gaps(analysis: Analysis, covered: Spans) -> Gaps:
+    run, window = analysis.run, analysis.window
     users = run.work.select("device", "task").unique().sort("device", "task")
     # A wait may have begun before the window.
     axis = axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), len(run.devices))
     return Gaps(axis, users, _gaps(run.work, users, axis, covered))
 
 
-def kept_time(found: Analysis) -> Spans:
+def kept_time(analysis: Analysis) -> Spans:
     """Return the time that STARVED covers, without the iterations within it that are left out (on the host)."""
-    left = found.iterations.filter(~pl.col("steady")).with_columns(end_ns=pl.col("start_ns") + pl.col("total_ns"))
-    return difference(starved_time(found.window), union(left["start_ns"].to_numpy(), left["end_ns"].to_numpy()))
+    left = analysis.iterations.filter(~pl.col("steady")).with_columns(end_ns=pl.col("start_ns") + pl.col("total_ns"))
+    return difference(starved_time(analysis.window), union(left["start_ns"].to_numpy(), left["end_ns"].to_numpy()))
 
 
 def starved_time(window: Window) -> Spans:
@@ -78,13 +78,13 @@ def starved_time(window: Window) -> Spans:
     return one_span(window.start, window.end) if window.iterations else window.spans
 
 
-def starved(found: Analysis) -> pl.DataFrame:
+def starved(analysis: Analysis) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window."""
-    run, idle = found.run, _idle_gaps(found, starved_time(found.window))
+    run, idle = analysis.run, _idle_gaps(analysis, starved_time(analysis.window))
     axis, users, gaps = idle
-    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(found).items()}
+    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(analysis).items()}
     # A time counts once: memory that is allocated to load data is loading.
-    in_load = _together(axis, users, load_ranges(found))
+    in_load = _together(axis, users, load_ranges(analysis))
     in_mpi = difference(blocked["mpi"], in_load)
     in_allocation = difference(difference(blocked["allocation"], in_load), in_mpi)
     load, mpi, allocating = (_inside(spans, gaps) for spans in (in_load, in_mpi, in_allocation))
@@ -102,7 +102,7 @@ def starved(found: Analysis) -> pl.DataFrame:
     )
     timed = timed.with_columns(synchronized=_without_lead(timed))
     timed = timed.with_columns(launching=pl.col("rest") - pl.col("synchronized"))
-    return _by_iteration(timed, _borders(found), users["device"].unique().sort())
+    return _by_iteration(timed, _borders(analysis), users["device"].unique().sort())
 
 
 def longest_at(starved: pl.DataFrame, part: str) -> int | None:
@@ -111,15 +111,15 @@ def longest_at(starved: pl.DataFrame, part: str) -> int | None:
     return None if having.is_empty() else int(having["at"][-1])
 
 
-def load_ranges(found: Analysis) -> pl.DataFrame:
+def load_ranges(analysis: Analysis) -> pl.DataFrame:
     """Return the ranges of the main threads that load data, by their names: columns of RANGES."""
-    return found.main_ranges.filter((phase_of(pl.col("text")) == "load").fill_null(False))
+    return analysis.main_ranges.filter((phase_of(pl.col("text")) == "load").fill_null(False))
 
 
-def _borders(found: Analysis) -> pl.DataFrame:
+def _borders(analysis: Analysis) -> pl.DataFrame:
     """Return repeat, number, begin and steady of each iteration: when its first device work begins, on any rank."""
-    tasks = {task.rank: n for n, task in enumerate(found.run.tasks)}
-    steps = found.iterations.select(
+    tasks = {task.rank: n for n, task in enumerate(analysis.run.tasks)}
+    steps = analysis.iterations.select(
         "repeat",
         "steady",
         task=pl.col("rank").replace_strict(tasks, return_dtype=pl.Int64),
@@ -127,8 +127,8 @@ def _borders(found: Analysis) -> pl.DataFrame:
         start="start_ns",
         end=pl.col("start_ns") + pl.col("total_ns"),
     ).sort("task", "start")
-    launched = projected(found.run.work.select("task", "start", "launched"), steps) if steps.height else None
-    if launched is None or not found.window.iterations:
+    launched = projected(analysis.run.work.select("task", "start", "launched"), steps) if steps.height else None
+    if launched is None or not analysis.window.iterations:
         return pl.DataFrame(schema={"repeat": pl.Int64, "number": pl.Int64, "begin": pl.Int64, "steady": pl.Boolean})
     begins = launched.group_by("repeat", "number").agg(begin=pl.col("start").min())
     steady = steps.group_by("repeat", "number").agg(pl.col("steady").all())
@@ -279,12 +279,12 @@ def _all_over(start: Times, end: Times, needed: Indices) -> Spans:
     return Spans(change[begins], change[begins + 1])
 
 
-def _blocked(found: Analysis) -> dict[str, pl.DataFrame]:
+def _blocked(analysis: Analysis) -> dict[str, pl.DataFrame]:
     """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
-    name, calls = pl.col("name").cast(pl.String), found.run.calls
+    name, calls = pl.col("name").cast(pl.String), analysis.run.calls
     return {
         "mpi": calls.filter(kind="mpi"),
-        "synchronization": found.explanation.device_waits,
+        "synchronization": analysis.explanation.device_waits,
         "allocation": calls.filter((pl.col("kind") == "cuda") & name.str.contains(ALLOCATES)),
     }
 
