@@ -18,7 +18,7 @@ from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
 from nsys2prv.analysis.replay import Lengths, too_long
 from nsys2prv.errors import UsageError, few, short
-from nsys2prv.intervals.grouped import LONGEST
+from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 ADVICE = (
@@ -105,7 +105,7 @@ def _scaled(lengths: Lengths, nodes: Indices, factor: float | Times) -> Lengths:
 
 def _times(lengths: npt.NDArray[np.floating[Any]]) -> Times:
     """Return lengths in whole ns. Raises UsageError where they add up to more than a replay can tell apart."""
-    if np.abs(lengths).sum() > LONGEST:
+    if np.abs(lengths).sum() > LONGEST_AXIS:
         raise too_long()
     times: Times = np.rint(lengths).astype(np.int64)
     return times

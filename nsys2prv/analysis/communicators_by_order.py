@@ -23,7 +23,7 @@ AT_ONCE = 0.98
 # Highest median distance of the ends of the k-th kernels of two such streams (ns), beside the error of two
 # clocks. In captures of two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between
 # communicators in step.
-ENDS_APART = 50_000
+COLLECTIVE_ENDS_APART = 50_000
 # The same where the distance is steady, as clocks of reports of one host may be off: 70 us on an H200, with a median
 # deviation of 1 to 6 us within a communicator, and of 36 us or more between two. Fewer kernels than FEW tell nothing.
 OFF_APART, STEADY, FEW = 150_000, 10_000, 4
@@ -140,7 +140,7 @@ def messages(streams: Sequence[Stream], clock_error: int, peers: Collection[tupl
 
 def _near(apart: _Distance, first: Stream, other: Stream, clock_error: int) -> bool:
     """Return True if the ends of two streams are as near as those of one communicator."""
-    limit = OFF_APART if apart.deviation <= STEADY else ENDS_APART
+    limit = OFF_APART if apart.deviation <= STEADY else COLLECTIVE_ENDS_APART
     return apart.median <= limit + (clock_error if first.clock != other.clock else 0)
 
 

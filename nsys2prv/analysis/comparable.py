@@ -9,8 +9,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.efficiency import NcclAs
-from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 
 # Scope of figures that are means over the steady iterations.
 ITERATION_MEAN = "iteration, mean"
@@ -67,7 +67,7 @@ def program_of(task: str) -> str:
 def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
     """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks."""
     e = analysis.efficiency
-    every = analysis.overlap.filter(pl.col("operation") == ALL)
+    every = analysis.overlap.filter(pl.col("operation") == ALL_OPERATIONS)
     values: dict[tuple[str, str], float] = {
         ("window", "duration_ns"): analysis.window.spans.total(),
         ("run", "ranks"): analysis.run.rank_count,

@@ -15,7 +15,7 @@ from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
 
 NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 # Names of changes that are tested, and of figures: name -> (what, name) of COMPARISON.
-ITERATION, COMPUTE = "iteration", "compute"
+ITERATION_TIME, COMPUTE_TIME = "iteration", "compute"
 FIGURES = {
     "parallel": ("efficiency", "parallel"),
     "load balance": ("efficiency", "load_balance"),
@@ -61,7 +61,7 @@ def condition_of(text: str) -> Condition:
 def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgment]:
     """Judge each condition on a comparison. Raises UsageError for a name that no figure has."""
     figures = _figures(comparison.per_iteration)
-    known = [ITERATION, COMPUTE, *figures]
+    known = [ITERATION_TIME, COMPUTE_TIME, *figures]
     for one in conditions:
         if one.name not in known:
             near, names = did_you_mean(one.name, known), few(known, len(FIGURES) + NAMES_SHOWN)
@@ -70,7 +70,8 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgm
         if one.unit != "%" and _is_fraction(figures.get(one.name, ("",))[0]):
             raise UsageError(f"--fail-on {short(one.text)!r}: {one.name} is no time; give its change in %")
     return [
-        _tested(comparison, one) if one.name in (ITERATION, COMPUTE) else _judged(one, figures) for one in conditions
+        _tested(comparison, one) if one.name in (ITERATION_TIME, COMPUTE_TIME) else _judged(one, figures)
+        for one in conditions
     ]
 
 
@@ -115,7 +116,7 @@ def _judged(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgmen
 def _tested(comparison: Comparison, condition: Condition) -> Judgment:
     """Judge a change that is tested: it counts only if it is significant."""
     tested = comparison.significance
-    changes = tested.ranks if condition.name == COMPUTE else tuple(filter(None, [tested.iteration]))
+    changes = tested.ranks if condition.name == COMPUTE_TIME else tuple(filter(None, [tested.iteration]))
     if not changes or any(one.p is None for one in changes):
         return Judgment(condition, None, f"{condition.text}: cannot be told, {_untested(comparison, condition)}")
     beyond = [one for one in changes if _exceeds(condition, one.a, one.b)]
@@ -131,7 +132,7 @@ def _untested(comparison: Comparison, condition: Condition) -> str:
     if tested.iteration is None:
         return without_iterations(comparison)
     counts, of_what = tested.iterations, "steady iterations"
-    if condition.name == COMPUTE:
+    if condition.name == COMPUTE_TIME:
         # Ranks are tested together, over the iterations that all of them have.
         steady = [run.iterations.filter("steady") for run in (comparison.a, comparison.b)]
         ranks = shared_ranks(*steady)

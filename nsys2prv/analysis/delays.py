@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.analysis.device_waits import recorded_wait
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import Run, covered, covered_time, parts_by
+from nsys2prv.analysis.frames import MPI, Run, covered, covered_time, parts_by
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
@@ -23,7 +23,7 @@ from nsys2prv.run.steady import MAD_TO_SIGMA
 # Lowest length of a delay, as a part of the usual iteration, and in multiples of the usual spread of its phase.
 SHARE, SPREADS = 0.02, 10.0
 # Lowest number of iterations from which the usual time of a rank is known: of many ranks, and of two.
-FEWEST, FEWEST_OF_TWO = 2, 3
+FEWEST_OF_MANY, FEWEST_OF_TWO = 2, 3
 # The time of an iteration that is in none of its phases.
 REST = "(outside its ranges)"
 # The time in which the device computes for an iteration.
@@ -82,7 +82,7 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
 def _are_enough(cells: pl.DataFrame) -> bool:
     """Return True if the ranks and iterations are enough to know what is usual."""
     ranks, count = cells["task"].n_unique(), cells.select("repeat", "number").n_unique()
-    return ranks > 1 and count >= (FEWEST if ranks > 2 else FEWEST_OF_TWO)
+    return ranks > 1 and count >= (FEWEST_OF_MANY if ranks > 2 else FEWEST_OF_TWO)
 
 
 def _median_of_others(cells: pl.DataFrame, over: list[str], name: str) -> pl.DataFrame:
@@ -137,7 +137,7 @@ def _waiting(calls: pl.DataFrame) -> Spans:
     and so takes up the jitter of the host before it, which delays nobody.
     """
     own = calls.join(main_rows(calls), on=["task", "row"], how="semi", maintain_order="left")
-    return covered(own.filter(recorded_wait() | (pl.col("kind") == "mpi")))
+    return covered(own.filter(recorded_wait() | (pl.col("kind") == MPI)))
 
 
 def _without(frame: pl.DataFrame, waits: Spans) -> pl.Series:

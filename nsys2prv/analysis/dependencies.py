@@ -18,10 +18,9 @@ import polars as pl
 from nsys2prv.analysis.device_order import find_markers, lane_edges, marker_edges, soon_after
 from nsys2prv.analysis.device_waits import device_waits
 from nsys2prv.analysis.edges import NO_NODE, SILENT, USUAL_LAG, EdgeKind, Edges, Nodes, edges_of, joined, numbers_to
-from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.analysis.frames import MPI, NCCL, Run
 from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_of, streams_of
 from nsys2prv.analysis.polling import polls
-from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices, Times
 from nsys2prv.model.frames import COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
 from nsys2prv.run.matching.arrivals import ROLES

@@ -21,7 +21,7 @@ from nsys2prv.analysis.window import kept_steps
 from nsys2prv.run.steady import Window
 
 # Number of the longest pieces of the critical path that are listed.
-LONGEST = 20
+PIECES_LISTED = 20
 
 
 class Explanation(NamedTuple):
@@ -57,7 +57,7 @@ class Explanation(NamedTuple):
         pieces = self.path.with_columns(rank, ns=pl.col("end") - pl.col("start")).sort(
             "ns", "start", descending=[True, False]
         )
-        shown = pieces.select("rank", "kind", "family", "name", "ns", start_ns="start").head(LONGEST)
+        shown = pieces.select("rank", "kind", "family", "name", "ns", start_ns="start").head(PIECES_LISTED)
         return {
             "communication": self.communication.to_dicts(),
             "waiting": self.waiting.to_dicts(),

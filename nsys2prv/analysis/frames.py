@@ -16,7 +16,9 @@ from nsys2prv.report.identity import Capacity
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES
 
+# Kinds of device activity, and of calls of MPI.
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
+MPI = "mpi"
 # Type of columns with few distinct texts: a number a row.
 TEXT = pl.Categorical()
 

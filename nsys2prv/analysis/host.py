@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.device_waits import recorded_wait
-from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.analysis.frames import MPI, Run, covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans
 
@@ -43,8 +43,8 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
     own = run.calls.join(main, on=["task", "row"], how="semi", maintain_order="left")
     axis = axis_over(window, len(run.tasks))
     chosen = (
-        pl.col("kind") == "mpi",
-        pl.col("kind").is_in(["mpi", "cuda"]),
+        pl.col("kind") == MPI,
+        pl.col("kind").is_in([MPI, "cuda"]),
         recorded_wait(),
     )
     tasks = main["task"].to_numpy()
@@ -70,6 +70,6 @@ def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
 
 def main_rows(calls: pl.DataFrame) -> pl.DataFrame:
     """Return task and row of each rank's main thread, in order: the one that calls MPI, else the first with calls."""
-    kinds = (["mpi"], ["cuda", "openmp"], ["os", "synchronization"])
+    kinds = ([MPI], ["cuda", "openmp"], ["os", "synchronization"])
     first = [pl.col("row").filter(pl.col("kind").is_in(one)).min() for one in kinds]
     return calls.group_by("task").agg(row=pl.coalesce(first)).sort("task")

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.device_waits import STREAM_WAIT
-from nsys2prv.analysis.frames import Run, covered_by, covered_time, devices_of
+from nsys2prv.analysis.frames import MPI, Run, covered_by, covered_time, devices_of
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.intervals.grouped import axis_over, overlapping
 from nsys2prv.intervals.spans import Indices, Spans, difference, one_span
@@ -89,7 +89,7 @@ def _busiest(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
     A synchronization counts before the call that it is in.
     """
-    order = pl.col("kind").cast(pl.String).replace_strict({"mpi": 0, "synchronization": 1, "cuda": 2}, default=3)
+    order = pl.col("kind").cast(pl.String).replace_strict({MPI: 0, "synchronization": 1, "cuda": 2}, default=3)
     cut = _pairs(found, calls).with_columns(
         start=pl.max_horizontal("start", "low"), end=pl.min_horizontal("end", "high")
     )

@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import EXPLAINED, UNEXPLAINED
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
-from nsys2prv.analysis.frames import Run, covered_by, devices_of
+from nsys2prv.analysis.frames import MPI, Run, covered_by, devices_of
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
 
@@ -126,7 +126,7 @@ def _before_launch(run: Run, waits: pl.DataFrame, idle: pl.DataFrame) -> list[pl
     left = Spans(*(axis.at(own["pair"].to_numpy(), own[c].to_numpy()) for c in ("start", "end")))
     device, parts = pairs["device"].to_numpy(), []
     # MPI within a synchronization counts as MPI.
-    causes = ((run.calls.filter(kind="mpi"), COMMUNICATION), (waits, HOST_SYNCHRONIZATION))
+    causes = ((run.calls.filter(kind=MPI), COMMUNICATION), (waits, HOST_SYNCHRONIZATION))
     for calls, cause in causes:
         own_calls = calls.join(pairs, left_on="row", right_on="caller_row")
         spans = covered_by(axis, own_calls, "pair")

@@ -8,9 +8,8 @@ import polars as pl
 
 from nsys2prv.analysis.device_waits import unrecorded_waits
 from nsys2prv.analysis.edges import NO_NODE
-from nsys2prv.analysis.frames import COPY, Run
+from nsys2prv.analysis.frames import COPY, MPI, Run
 from nsys2prv.analysis.polling import LONGEST_GAP, outside
-from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
 

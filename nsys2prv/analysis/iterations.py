@@ -8,7 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run, covered_by, covered_time
+from nsys2prv.analysis.frames import MPI, NCCL, Run, covered_by, covered_time
 from nsys2prv.analysis.phases import PHASES, occurrences, phase_of, projected
 from nsys2prv.analysis.window import kept_iterations
 from nsys2prv.intervals.grouped import axis_over
@@ -84,7 +84,7 @@ def iterations(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window
 
 def _with_mpi(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
     """Add to OCCURRENCE `mpi_ns`, the time that its task is in MPI calls meanwhile."""
-    calls = run.calls.filter(pl.col("kind") == "mpi")
+    calls = run.calls.filter(pl.col("kind") == MPI)
     if calls.is_empty() or steps.is_empty():
         return steps.with_columns(mpi_ns=pl.lit(0, pl.Int64))
     task, start, end = (steps[c].to_numpy() for c in ("task", "start", "end"))

@@ -14,7 +14,7 @@ from nsys2prv.intervals.grouped import overlapping
 from nsys2prv.intervals.spans import Spans
 
 # Highest distance of the ends of a send and its receive (ns). In a pipeline of four H100 it is 13 us.
-ENDS_APART = 50_000
+MESSAGE_ENDS_APART = 50_000
 # How far the distance may be from the usual one of two peers (ns): in that pipeline by 0.5 us.
 STEADY = 5_000
 # Lowest share of the messages that a device receives that is of one peer.
@@ -54,9 +54,9 @@ def _near(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFrame:
     """
     first, other = (frame.sort("end") for frame in (sends, receives))
     ends, until = (frame["end"].to_numpy() for frame in (first, other))
-    pairs = np.searchsorted(until, ends + ENDS_APART) - np.searchsorted(until, ends - ENDS_APART)
+    pairs = np.searchsorted(until, ends + MESSAGE_ENDS_APART) - np.searchsorted(until, ends - MESSAGE_ENDS_APART)
     crowded = pairs.sum() > CROWDED * len(ends)
-    windows = Spans(ends[:0], ends[:0]) if crowded else Spans(ends - ENDS_APART, ends + ENDS_APART)
+    windows = Spans(ends[:0], ends[:0]) if crowded else Spans(ends - MESSAGE_ENDS_APART, ends + MESSAGE_ENDS_APART)
     of_send, of_receive = overlapping(windows, Spans(until, until + 1))
     place = pl.struct("task", "device")
     send = first.select("start", "end", send="number", sender=place)[of_send]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.frames import GRAPH, NCCL, Run
+from nsys2prv.analysis.frames import GRAPH, MPI, NCCL, Run
 from nsys2prv.families.device.kernels import FAMILY as KERNELS
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.osrt import FAMILY as OSRT
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.metrics.memory_usage import FAMILY as MEMORY_USAGE
-from nsys2prv.families.mpi.mpi import FAMILY as MPI
+from nsys2prv.families.mpi.mpi import FAMILY as MPI_FAMILY
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL_FAMILY
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 
@@ -52,7 +52,7 @@ def missing_data(run: Run) -> dict[str, str]:
         export = "and nsys export --include-json true --include-blobs true"
         missing["NCCL calls with payloads (communicators and bytes)"] = f"--trace=nvtx, {export}"
     kinds = set(run.calls["kind"].unique())
-    if "mpi" not in kinds and MPI.name not in recorded and nccl.is_empty() and run.rank_count > 1:
+    if MPI not in kinds and MPI_FAMILY.name not in recorded and nccl.is_empty() and run.rank_count > 1:
         missing["communication between ranks (MPI)"] = "--trace=mpi"
     if "os" not in kinds and OSRT.name not in recorded:
         missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"

@@ -6,10 +6,10 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run, covered_by
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, time_in
 
-ALL = "all"
 OVERLAP = {
     "rank": pl.Int64(),
     "communicator": pl.String(),
@@ -37,9 +37,9 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
         pl.col("communicator").cast(pl.String),
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
     )
-    whole = collectives.with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL))
+    whole = collectives.with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL_OPERATIONS))
     table = pl.concat([_overlapped(part, computing, axis, window) for part in (whole, collectives)])
-    return table.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
+    return table.sort(pl.col("operation") != ALL_OPERATIONS, "rank", "communicator", "operation", nulls_last=True)
 
 
 def _overlapped(collectives: pl.DataFrame, computing: Spans, devices: Axis, window: Spans) -> pl.DataFrame:

@@ -20,7 +20,7 @@ BESIDE = ("cudaGetLastError", "cudaPeekAtLastError")
 LONGEST_GAP = 100_000
 # The fewest queries of a series. PyTorch's caching allocator asks for up to ten events in a row between launches, and
 # for twenty where it clears a queue. So many queries of a loop take some 40 us: a shorter wait hardly matters.
-FEWEST = 24
+FEWEST_QUERIES = 24
 
 
 def polls(calls: pl.DataFrame) -> pl.DataFrame:
@@ -44,7 +44,7 @@ def _series(calls: pl.DataFrame) -> pl.DataFrame:
     asked = own.with_columns(begins=~goes_on.fill_null(False)).filter("asks").with_row_index("at")
     first = asked.filter("begins").with_columns(until=pl.col("at").shift(-1, fill_value=asked.height))
     series = first.with_columns(end=asked["end"].gather(first["until"] - 1))
-    return series.filter(pl.col("until") - pl.col("at") >= FEWEST)
+    return series.filter(pl.col("until") - pl.col("at") >= FEWEST_QUERIES)
 
 
 def outside(rows: pl.DataFrame, series: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
+from nsys2prv.analysis.frames import GRAPH, KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.families.mpi.mpi import CALL_CLASSES
 from nsys2prv.families.mpi.mpi_messages import TAKES_MESSAGE
@@ -55,6 +55,6 @@ def _calls(run: Run) -> pl.DataFrame:
     name = pl.col("name").cast(pl.String)
     patterns = zip(CALLS_OF_MPI, (CALL_CLASSES["collective"], TAKES_MESSAGE), strict=True)
     kind = pl.coalesce(pl.when(name.str.contains(pattern)).then(number) for number, pattern in patterns)
-    calls = run.calls.filter(pl.col("kind").cast(pl.String) == "mpi").with_columns(kind=kind).drop_nulls("kind")
+    calls = run.calls.filter(pl.col("kind").cast(pl.String) == MPI).with_columns(kind=kind).drop_nulls("kind")
     calls = calls.with_columns(process="task", launched="start", bytes=None)
     return calls.select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())

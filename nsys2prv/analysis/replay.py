@@ -18,7 +18,7 @@ import numpy as np
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, Nodes
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.grouped import LONGEST
+from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
@@ -230,7 +230,7 @@ def _chains(begins: Mask, steps: Times, borders: Indices, apart: int) -> Times:
     so_far = _within_blocks(np.where(begins[:, None], 0, steps), borders)
     # Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
     number = _within_blocks(begins.astype(np.int64), borders)
-    if int(number.max(initial=0)) * apart > LONGEST:
+    if int(number.max(initial=0)) * apart > LONGEST_AXIS:
         raise too_long()
     so_far -= apart * number[:, None]
     return so_far

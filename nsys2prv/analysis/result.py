@@ -17,12 +17,13 @@ from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.efficiency import Efficiency, NcclAs, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import Explanation, explain
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import COPY, Run, cut_to, cut_with_ns, parts_by, whole_with_ns
+from nsys2prv.analysis.frames import COPY, MPI, Run, cut_to, cut_with_ns, parts_by, whole_with_ns
 from nsys2prv.analysis.located import locate, no_range
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.ncu.tables import NcuFigures, ncu_figures, with_figures
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.window import kept_steps
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
@@ -89,7 +90,7 @@ class Analysis(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as JSON values."""
-        every = self.overlap.filter(pl.col("operation") == communication.ALL).drop("communicator", "operation")
+        every = self.overlap.filter(pl.col("operation") == ALL_OPERATIONS).drop("communicator", "operation")
         return {
             "findings": [one.as_json() for one in self.findings],
             "window": _window_values(self.window),
@@ -101,7 +102,7 @@ class Analysis(NamedTuple):
                 **{k: v for k, v in self.host._asdict().items() if k != "ranks"},
             },
             "overlap": every.to_dicts(),
-            "overlap_by_operation": self.overlap.filter(pl.col("operation") != communication.ALL).to_dicts(),
+            "overlap_by_operation": self.overlap.filter(pl.col("operation") != ALL_OPERATIONS).to_dicts(),
             "phases": [_phase(p) for p in self.phases],
             "iterations": {
                 "pattern": self.iteration_pattern,
@@ -187,7 +188,7 @@ def restricted(run: Run, low: int, high: int) -> Run:
     Its window is the time of the device activity left; without any, of MPI calls; else all of [low, high).
     """
     work, calls, others = (cut_to(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
-    active = work if work.height else calls.filter(pl.col("kind") == "mpi")
+    active = work if work.height else calls.filter(pl.col("kind") == MPI)
     window = (int(active["start"].min()), int(active["end"].max())) if active.height else (low, high)  # type: ignore[arg-type]
     ranges = cut_to(run.ranges, low, high)
     return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, window=window, chosen=(low, high))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.computed import computed_until
-from nsys2prv.analysis.frames import NCCL, TEXT, Run
+from nsys2prv.analysis.frames import MPI, NCCL, TEXT, Run
 from nsys2prv.intervals.spans import Spans, Times, time_in
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES, latest_arrivals
 
-ALL = "all"
-MPI = "mpi"
+# The operation of rows that have the sums of all operations.
+ALL_OPERATIONS = "all"
 
 # One activity that carries operations: NCCL kernels, and MPI calls. `index`: its row in Run.work (NCCL) or Run.calls
 # (MPI); `last`: when the last rank came (null: no other rank's part is known); `waited_for`: the task that came last,
@@ -163,12 +163,12 @@ def communication(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
     every = (
         timed.group_by("rank")
         .agg(pl.len().alias("activities"), *sums, alike)
-        .with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL))
+        .with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL_OPERATIONS))
     )
     both = pl.concat(
         [part.select(pl.col(c).cast(t) for c, t in COMMUNICATION.items()) for part in (every, by_operation)]
     )
-    return both.sort(pl.col("operation") != ALL, "rank", "communicator", "operation", nulls_last=True)
+    return both.sort(pl.col("operation") != ALL_OPERATIONS, "rank", "communicator", "operation", nulls_last=True)
 
 
 def _uncertain(run: Run) -> pl.Expr:

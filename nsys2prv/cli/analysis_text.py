@@ -8,9 +8,9 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
-from nsys2prv.analysis.overlap import ALL
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import found_by, left_out, window_name
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.cli.explanation_tables import Section, explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.ncu_tables import ncu_sections
@@ -77,7 +77,7 @@ def short_text_of(analysis: Analysis) -> str:
     efficiency = f"Parallel efficiency of the devices {e.parallel:.3f} = {parts} (NCCL as {analysis.question.nccl})"
     lines = [*window_lines(analysis, counting=False)]
     lines.append(efficiency if e.measured else "The reports hold no device activity.")
-    every = analysis.overlap.filter(pl.col("operation") == ALL)
+    every = analysis.overlap.filter(pl.col("operation") == ALL_OPERATIONS)
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total
         lines.append(f"Communication {ms(total)} ms over all ranks, {100 * share:.1f} % of it overlapped with compute")

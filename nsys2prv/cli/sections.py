@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nsys2prv.errors import UsageError, did_you_mean
 
-ALL = "all"
+ALL_SECTIONS = "all"
 # In the order of the text. Names are those of JSON with - for _, with three exceptions: JSON has no `nvtx` (it has
 # `ranges`, by operation), `roofline` is inside `ncu`, and `queues` inside `launches`.
 SECTIONS = (
@@ -47,9 +47,11 @@ def sections_named(text: str) -> frozenset[str]:
     """Return the sections that a text `NAME,...|all` names, with - or _. Raises UsageError for an unknown name."""
     names = [name.strip().replace("_", "-") for name in text.lower().split(",") if name.strip()]
     for name in names:
-        if name not in (*SECTIONS, ALL):
-            near = did_you_mean(name, (*SECTIONS, ALL))
-            raise UsageError(f"--show {name}: no such section; there are {', '.join(SECTIONS)}, and {ALL}{near}")
+        if name not in (*SECTIONS, ALL_SECTIONS):
+            near = did_you_mean(name, (*SECTIONS, ALL_SECTIONS))
+            raise UsageError(
+                f"--show {name}: no such section; there are {', '.join(SECTIONS)}, and {ALL_SECTIONS}{near}"
+            )
     if not names:
-        raise UsageError(f"--show: names no section; there are {', '.join(SECTIONS)}, and {ALL}")
-    return frozenset(SECTIONS if ALL in names else names)
+        raise UsageError(f"--show: names no section; there are {', '.join(SECTIONS)}, and {ALL_SECTIONS}")
+    return frozenset(SECTIONS if ALL_SECTIONS in names else names)

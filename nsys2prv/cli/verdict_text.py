@@ -14,7 +14,7 @@ from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
-from nsys2prv.cli.sections import ALL
+from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.commands.run_name import run_name
 from nsys2prv.errors import short
@@ -36,7 +36,7 @@ def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     run = _inputs(inputs)
     head = [*_run(analysis, inputs), *_efficiency(analysis), *_defects(analysis)]
     stands = ", where RUN stands for the reports" if run == RUN else ""
-    foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL}{stands}"]
+    foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL_SECTIONS}{stands}"]
     if analysis.run.remarks:
         count = len(analysis.run.remarks)
         foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")

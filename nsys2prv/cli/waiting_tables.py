@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.waiting import ALL
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.cli.text_table import TABLE_ROWS, ms
 
 # Highest number of ranks in a matrix: of more, the pairs that wait longest show.
@@ -48,7 +48,7 @@ def _split(explanation: Explanation) -> TextTable:
             str(row["rank"]),
             row["communicator"] or "",
             row["operation"],
-            "" if row["operation"] == ALL else row["hosts"] or "",
+            "" if row["operation"] == ALL_OPERATIONS else row["hosts"] or "",
             str(row["activities"]),
             *(ms(row[c]) for c in names),
             f"{100 * row['waiting_ns'] / row['ns']:.1f}",

@@ -11,7 +11,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Indices, Spans, Times, union
 
 # Places on an axis are int64.
-LONGEST = 1 << 62
+LONGEST_AXIS = 1 << 62
 
 
 class Axis(NamedTuple):
@@ -70,7 +70,7 @@ def axis_over(window: Spans, groups: int) -> Axis:
     """Return the axis that holds a window for each of some groups. Raises UsageError where the time is too long."""
     low, high = (int(window.start[0]), int(window.end[-1])) if len(window.start) else (0, 0)
     axis = Axis(low, high, groups)
-    if axis.width * max(groups, 1) > LONGEST:
+    if axis.width * max(groups, 1) > LONGEST_AXIS:
         raise UsageError(
             f"{high - low} ns of {groups:,} devices or threads are too long to analyze together; "
             "choose a part with --time, or fewer reports"

@@ -45,22 +45,22 @@ class Block(NamedTuple):
         return isinstance(number, int) and self.first <= number < self.first + self.size
 
 
-IDLE = Color(38, 38, 46)
-COMPUTE = Color(42, 120, 214)
-COMMUNICATION = Color(255, 140, 0)
-WAITING = Color(150, 75, 0)
-COPIES = Color(204, 121, 167)
-CALLS = Color(0, 158, 115)
-SYNCHRONIZATION = Color(120, 75, 75)
+IDLE_COLOR = Color(38, 38, 46)
+COMPUTE_COLOR = Color(42, 120, 214)
+COMMUNICATION_COLOR = Color(255, 140, 0)
+WAITING_COLOR = Color(150, 75, 0)
+COPIES_COLOR = Color(204, 121, 167)
+CALLS_COLOR = Color(0, 158, 115)
+SYNCHRONIZATION_COLOR = Color(120, 75, 75)
 # Kinds of activity by name, as the page names them.
 KINDS: Mapping[str, Color] = {
-    "idle": IDLE,
-    "compute": COMPUTE,
-    "communication": COMMUNICATION,
-    "waiting": WAITING,
-    "copies": COPIES,
-    "calls": CALLS,
-    "synchronization": SYNCHRONIZATION,
+    "idle": IDLE_COLOR,
+    "compute": COMPUTE_COLOR,
+    "communication": COMMUNICATION_COLOR,
+    "waiting": WAITING_COLOR,
+    "copies": COPIES_COLOR,
+    "calls": CALLS_COLOR,
+    "synchronization": SYNCHRONIZATION_COLOR,
 }
 
 # From here on, numbers belong to blocks. Below are names that each trace numbers for itself, and lists of values.
@@ -93,7 +93,7 @@ _FAMILIES: tuple[tuple[str, Color], ...] = (
     ("pooling", Color(80, 170, 220)),
     ("resampling", Color(120, 110, 70)),
     ("other", Color(105, 135, 150)),
-    ("NCCL", COMMUNICATION),
+    ("NCCL", COMMUNICATION_COLOR),
     ("custom all-reduce", Color(140, 70, 0)),
     ("DeepEP", Color(255, 190, 110)),
     ("HybridEP", Color(190, 95, 10)),
@@ -104,7 +104,7 @@ _FAMILIES: tuple[tuple[str, Color], ...] = (
 # holds counts; the last takes all others.
 _OPERATIONS: tuple[tuple[str, Color, str], ...] = (
     ("ReduceScatter", Color(190, 95, 10), "reducescatter"),
-    ("AllReduce", COMMUNICATION, "allreduce"),
+    ("AllReduce", COMMUNICATION_COLOR, "allreduce"),
     ("AllGather", Color(255, 180, 90), "allgather"),
     ("AlltoAll", Color(255, 215, 165), "alltoall"),
     ("Broadcast", Color(140, 70, 0), "broadcast|bcast"),
@@ -115,7 +115,7 @@ _OPERATIONS: tuple[tuple[str, Color, str], ...] = (
     ("Recv", Color(235, 160, 85), "recv"),
     ("Reduce", Color(165, 85, 0), "reduce"),
     ("Barrier", Color(95, 50, 10), "barrier"),
-    ("Wait", WAITING, "wait|test|probe"),
+    ("Wait", WAITING_COLOR, "wait|test|probe"),
     ("other operation", Color(120, 85, 55), ""),
 )
 
@@ -171,13 +171,13 @@ def color_of(number: int) -> Color | None:
 
 
 _STATE_COLORS: Mapping[int, Color] = {
-    states.IDLE: IDLE,
-    states.RUNNING: COMPUTE,
-    states.SYNCHRONIZING: SYNCHRONIZATION,
-    states.CUDA_CALLING: CALLS,
+    states.IDLE: IDLE_COLOR,
+    states.RUNNING: COMPUTE_COLOR,
+    states.SYNCHRONIZING: SYNCHRONIZATION_COLOR,
+    states.CUDA_CALLING: CALLS_COLOR,
     states.OS_CALLING: SERIES[6],
-    states.COMMUNICATING: COMMUNICATION,
-    states.TRANSFERRING: COPIES,
+    states.COMMUNICATING: COMMUNICATION_COLOR,
+    states.TRANSFERRING: COPIES_COLOR,
 }
 
 
@@ -188,7 +188,7 @@ def table() -> dict[int, Color]:
 
 # Copies by direction have one hue; memsets and what is unknown are pale.
 _COPY_COLORS = {
-    "Host-to-Device": COPIES,
+    "Host-to-Device": COPIES_COLOR,
     "Device-to-Host": Color(145, 65, 110),
     "Device-to-Device": Color(230, 175, 210),
     "Peer-to-Peer": Color(100, 40, 75),
@@ -199,45 +199,45 @@ _COPY_COLORS = {
 # Kinds of the critical path beside kernels, and causes of idle time.
 _LATENCY, _UNEXPLAINED = Color(0, 60, 40), Color(225, 225, 210)
 _PATH_COLORS = {
-    "transfer": COMMUNICATION,
+    "transfer": COMMUNICATION_COLOR,
     "launch latency": _LATENCY,
-    "host work": CALLS,
-    "synchronization": SYNCHRONIZATION,
-    "copy": COPIES,
+    "host work": CALLS_COLOR,
+    "synchronization": SYNCHRONIZATION_COLOR,
+    "copy": COPIES_COLOR,
     "unexplained": _UNEXPLAINED,
 }
 _CAUSE_COLORS = {
-    "launch-starved": CALLS,
-    "dependency": COMPUTE,
-    "communication": COMMUNICATION,
-    "host synchronization": SYNCHRONIZATION,
+    "launch-starved": CALLS_COLOR,
+    "dependency": COMPUTE_COLOR,
+    "communication": COMMUNICATION_COLOR,
+    "host synchronization": SYNCHRONIZATION_COLOR,
     "unexplained": _UNEXPLAINED,
 }
 _KINDS_OF_ACTIVITY = {
-    types.CUDA_API: CALLS,
-    types.KERNEL: COMPUTE,
+    types.CUDA_API: CALLS_COLOR,
+    types.KERNEL: COMPUTE_COLOR,
     types.GRAPH: FAMILIES[0].color,
-    types.NCCL_KERNEL: COMMUNICATION,
-    types.MEMORY: COPIES,
+    types.NCCL_KERNEL: COMMUNICATION_COLOR,
+    types.MEMORY: COPIES_COLOR,
 }
 
 
 def activity_colors() -> dict[int, Color]:
     """Return the colors of kinds of activity by the number of their event type."""
-    return {0: IDLE} | {kind.number: color for kind, color in _KINDS_OF_ACTIVITY.items()}
+    return {0: IDLE_COLOR} | {kind.number: color for kind, color in _KINDS_OF_ACTIVITY.items()}
 
 
 def value_colors(kind: EventType) -> dict[int, Color]:
     """Return the colors of the listed values of an event type, where they are not those of `color_of`; else none."""
     if kind == types.MEMORY:
-        found = {n: _COPY_COLORS.get(name, COPIES) for n, name in kind.values.items()}
+        found = {n: _COPY_COLORS.get(name, COPIES_COLOR) for n, name in kind.values.items()}
     elif kind == types.NCCL_OPERATION or kind.numbered_by == NumberedBy.OPERATION:
         found = {n: operation_block(name).color for n, name in kind.values.items()}
     elif kind in (types.CRITICAL_PATH, types.IDLE_CAUSE):
         colors = _PATH_COLORS if kind == types.CRITICAL_PATH else _CAUSE_COLORS
         found = {n: colors[name] for n, name in kind.values.items()}
     elif kind == types.WAITING:
-        found = {1: WAITING, 2: COMMUNICATION}
+        found = {1: WAITING_COLOR, 2: COMMUNICATION_COLOR}
     else:
         found = {}
-    return {0: IDLE} | found if found else {}
+    return {0: IDLE_COLOR} | found if found else {}

@@ -10,19 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, NCCL, Run
+from nsys2prv.analysis.frames import COPY, MPI, NCCL, Run
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.waiting import MPI
 from nsys2prv.intervals.nesting import nesting
 from nsys2prv.model.palette import (
-    CALLS,
-    COMMUNICATION,
-    COMPUTE,
-    COPIES,
+    CALLS_COLOR,
+    COMMUNICATION_COLOR,
+    COMPUTE_COLOR,
+    COPIES_COLOR,
     SERIES,
-    SYNCHRONIZATION,
-    WAITING,
+    SYNCHRONIZATION_COLOR,
+    WAITING_COLOR,
     Color,
     operation_block,
 )
@@ -45,12 +44,12 @@ class Kind(NamedTuple):
 # communication in the second and copies in the third; on a host thread, ranges lie above calls. Colors are of the
 # palette; `tests/page/test_page_detail.py` holds those of a line apart, also for those who cannot tell red from green.
 KINDS = (
-    Kind("compute", COMPUTE, 0),
-    Kind("waiting", WAITING, 1),
-    Kind("transfer", COMMUNICATION, 1),
-    Kind("copies", COPIES, 2),
-    Kind("synchronization", SYNCHRONIZATION, 1),
-    Kind("CUDA calls", CALLS, 1),
+    Kind("compute", COMPUTE_COLOR, 0),
+    Kind("waiting", WAITING_COLOR, 1),
+    Kind("transfer", COMMUNICATION_COLOR, 1),
+    Kind("copies", COPIES_COLOR, 2),
+    Kind("synchronization", SYNCHRONIZATION_COLOR, 1),
+    Kind("CUDA calls", CALLS_COLOR, 1),
     Kind("other calls", SERIES[4], 1),
     Kind("other MPI calls", operation_block("AlltoAll").color, 1),
     *(Kind(f"ranges, level {level + 1}", SERIES[(9, 5, 15)[level]], 3 + level) for level in range(RANGE_LEVELS)),

@@ -13,7 +13,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model import palette, states
 from nsys2prv.model.event_type import EventType, NumberedBy
 from nsys2prv.model.event_types import EVENT_TYPES, MPI_VALUES, NCCL_OPERATION
-from nsys2prv.model.palette import FAMILIES, IDLE, KINDS, OPERATIONS, UNKNOWN
+from nsys2prv.model.palette import FAMILIES, IDLE_COLOR, KINDS, OPERATIONS, UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ MAIN = ("GEMM", "attention", "flash attention", "elementwise", "normalization", 
 
 
 def test_the_main_families_and_idle_are_all_apart() -> None:
-    colors = {"idle": IDLE} | {f.name: f.color for f in FAMILIES if f.name in MAIN}
+    colors = {"idle": IDLE_COLOR} | {f.name: f.color for f in FAMILIES if f.name in MAIN}
     assert len(colors) == len(MAIN) + 1
     near = {(a, b): apart(colors[a], colors[b]) for a, b in combinations(colors, 2)}
     assert {pair: d for pair, d in near.items() if d < 10} == {}
@@ -118,6 +118,6 @@ def test_every_listed_value_of_communication_and_copies_has_a_color() -> None:
 
 
 def test_idle_is_dark_wherever_it_is_drawn() -> None:
-    assert seen(IDLE, "normal")[0] < 20
-    assert palette.table()[0] == palette.activity_colors()[0] == palette.value_colors(types.MEMORY)[0] == IDLE
+    assert seen(IDLE_COLOR, "normal")[0] < 20
+    assert palette.table()[0] == palette.activity_colors()[0] == palette.value_colors(types.MEMORY)[0] == IDLE_COLOR
     assert states.STATES[0] == types.KERNEL_CLASS.ended == types.MEMORY.ended == "Idle"

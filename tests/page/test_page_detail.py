@@ -22,7 +22,7 @@ from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.intervals.spans import Span
-from nsys2prv.model.palette import IDLE, Color
+from nsys2prv.model.palette import IDLE_COLOR, Color
 from nsys2prv.page import detail
 from nsys2prv.page.detail import bin_edges, edges_of, exact_blocks, exact_spans, held_exactly, shares
 from nsys2prv.page.encoding import columns_block, planes
@@ -210,7 +210,7 @@ def test_colors_of_a_line_are_apart_from_each_other_and_from_what_is_empty(hosts
     style = files("nsys2prv.page").joinpath("assets", "page.css").read_text(encoding="utf-8")
     track = re.search("--track: #([0-9a-f]{6})", style)
     assert track is not None
-    empty = {"light": Color(*bytes.fromhex(track[1])), "dark": IDLE}
+    empty = {"light": Color(*bytes.fromhex(track[1])), "dark": IDLE_COLOR}
     near = {(a, b): apart(own[a], own[b]) for a, b in combinations(own, 2)}
     near |= {(a, b): apart(own[a], empty[b]) for a in own for b in empty}
     assert len(own) == (9 if hosts else 4)

@@ -11,14 +11,14 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
-from nsys2prv.analysis.frames import NCCL, Run, covered_by, cut_with_ns
+from nsys2prv.analysis.frames import MPI, NCCL, Run, covered_by, cut_with_ns
 from nsys2prv.analysis.result import Analysis
-from nsys2prv.analysis.waiting import ALL
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.run.steady import NAMED_WINDOWS
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
-FEWEST = 4
+FEWEST_ITERATIONS = 4
 
 
 class KernelTime(NamedTuple):
@@ -91,7 +91,7 @@ class Case(NamedTuple):
     @property
     def unmatched(self) -> float:
         """Return the share of the time in communication whose other ranks are not known; 0 for a single rank."""
-        own = self.found.explanation.communication.filter(pl.col("operation") == ALL)
+        own = self.found.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
         ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
         return alone / max(ns, 1) if own.height > 1 else 0.0
 
@@ -171,7 +171,7 @@ class Case(NamedTuple):
 def usual(time: pl.Expr) -> pl.Expr:
     """Return the mean of times (ns) without the longest and the shortest, to aggregate by; of few times the median."""
     return (
-        pl.when(pl.len() < FEWEST)
+        pl.when(pl.len() < FEWEST_ITERATIONS)
         .then(time.median())
         .otherwise((time.sum() - time.min() - time.max()) / (pl.len() - 2))
     )
@@ -199,7 +199,7 @@ def _host_waits(analysis: Analysis, count: int) -> dict[int, float]:
     """Return `host_waits` of a case: more than `device_waits`, as a host has all this time to spare."""
     name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
     blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
-    others = analysis.run.calls.filter(blocked | (pl.col("kind") == "mpi"))
+    others = analysis.run.calls.filter(blocked | (pl.col("kind") == MPI))
     calls = pl.concat([analysis.explanation.device_waits, others])
     axis, spans = axis_over(analysis.window.spans, len(analysis.run.tasks)), analysis.window.spans
     times = axis.sums(covered_by(axis, calls, "task", spans))

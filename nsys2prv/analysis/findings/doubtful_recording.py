@@ -11,7 +11,7 @@ from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
-from nsys2prv.analysis.waiting import ALL
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.run.defects import Defect
 
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
@@ -65,7 +65,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
 
 def _unmatched(case: Case) -> Iterator[Finding]:
     """Yield communication of several ranks of which the reports do not show who takes part."""
-    share, own = case.unmatched, case.found.explanation.communication.filter(pl.col("operation") == ALL)
+    share, own = case.unmatched, case.found.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
     if share < UNMATCHED.value:
         return
     yield Finding(

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
-from nsys2prv.analysis.findings.thresholds import COMPUTE, GAINED, LATE, LEAST_WAIT, SINGLE, TOGETHER
+from nsys2prv.analysis.findings.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE, SINGLE, TOGETHER
 
 # Number of ranks that a title lists.
 LISTED = 8
@@ -75,7 +75,7 @@ def find_group(case: Case) -> LateGroup | None:
     mean, computes = compute_of_ranks(case)
     usual, usual_of_others = (np.median([computes.get(rank, mean) for rank in side]) for side in (members, others))
     alone = max((one.net_ns for one in awaited_ranks(case)), default=0.0)
-    least = max(LATE.value * case.iteration_ns, alone / SINGLE.value, (usual - usual_of_others) / COMPUTE.value)
+    least = max(LATE.value * case.iteration_ns, alone / SINGLE.value, (usual - usual_of_others) / LONGER_COMPUTE.value)
     if net < least:
         return None
     for_them = pairs.filter(pl.col("late").is_in(members), pl.col("waiting").is_in(others))

@@ -20,7 +20,7 @@ from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
-from nsys2prv.analysis.waiting import MPI
+from nsys2prv.analysis.frames import MPI
 from nsys2prv.errors import short
 
 

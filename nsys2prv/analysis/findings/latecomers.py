@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.changes import LEAST_SHARE
 from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.thresholds import COMPUTE, LATE, LEAST_WAIT
+from nsys2prv.analysis.findings.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE
 
 
 class Latecomer(NamedTuple):
@@ -32,7 +32,7 @@ class Latecomer(NamedTuple):
     @property
     def by_compute(self) -> bool:
         """Return True if longer compute explains most of the waiting."""
-        return self.longer_ns >= COMPUTE.value * self.net_ns
+        return self.longer_ns >= LONGER_COMPUTE.value * self.net_ns
 
 
 def late_ranks(case: Case) -> list[Latecomer]:

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BANDWIDTH, BANDWIDTH_BYTES, UNMATCHED
-from nsys2prv.analysis.waiting import ALL
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
 
 
 def low_bandwidth(case: Case) -> Iterator[Finding]:
@@ -21,7 +21,7 @@ def low_bandwidth(case: Case) -> Iterator[Finding]:
     devices = Counter(device.rank for device in case.run.devices)
     each = pl.col("transfer_ns") / pl.col("rank").replace_strict(devices, default=1, return_dtype=pl.Int64)
     table = case.found.explanation.communication.filter(
-        pl.col("operation") != ALL,
+        pl.col("operation") != ALL_OPERATIONS,
         pl.col("communicator").is_not_null(),
         pl.col("transfer_ns") > 0,
         pl.col("unmatched_ns") < UNMATCHED.value * pl.col("ns"),

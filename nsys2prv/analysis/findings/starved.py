@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
-from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.analysis.frames import MPI, Run, covered_by
 from nsys2prv.analysis.phases import phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
@@ -283,7 +283,7 @@ def _blocked(analysis: Analysis) -> dict[str, pl.DataFrame]:
     """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
     name, calls = pl.col("name").cast(pl.String), analysis.run.calls
     return {
-        "mpi": calls.filter(kind="mpi"),
+        "mpi": calls.filter(kind=MPI),
         "synchronization": analysis.explanation.device_waits,
         "allocation": calls.filter((pl.col("kind") == "cuda") & name.str.contains(ALLOCATES)),
     }

@@ -22,7 +22,7 @@ ATTAINABLE = Threshold(
 LATE = Threshold(0.02, "of an iteration", "as for delays: less than 2 % is jitter")
 NAMED = Threshold(0.25, "of the longest transfers", "shorter ones of another operation hardly matter beside them")
 LEAST_WAIT = Threshold(0.1, "of the longest wait", "a rank that waits less than this is not counted as waiting")
-COMPUTE = Threshold(
+LONGER_COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
 RECURS = Threshold(0.5, "of the iterations", "what comes less often is a delay of single iterations")

@@ -15,8 +15,8 @@ from nsys2prv.paraver.cfg.tables import ALL_DEVICES, ONE_DEVICE, Figure, shares,
 from nsys2prv.paraver.cfg.task_states import device_state, iteration, overlap
 from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, Histogram, fixed
 from nsys2prv.paraver.cfg.windows import (
-    COMPUTE,
-    LONGEST,
+    COMPUTE_TYPES,
+    LONGEST_BURST,
     ON_DEVICE,
     burst_length,
     computing,
@@ -25,8 +25,8 @@ from nsys2prv.paraver.cfg.windows import (
     within,
 )
 
-NCCL_IS_COMMUNICATION = (COMPUTE, (types.MEMORY, types.NCCL_KERNEL))
-NCCL_IS_USEFUL = ((*COMPUTE, types.NCCL_KERNEL), (types.MEMORY,))
+NCCL_IS_COMMUNICATION = (COMPUTE_TYPES, (types.MEMORY, types.NCCL_KERNEL))
+NCCL_IS_USEFUL = ((*COMPUTE_TYPES, types.NCCL_KERNEL), (types.MEMORY,))
 FACTORS = fixed(1, len(EFFICIENCY_FACTORS))
 
 
@@ -53,15 +53,15 @@ def _useful_bursts() -> Cfg:
     title = "How many useful bursts of each rank's device last how long [us]"
     about = f"""Does the device compute in many short bursts, each with its launch, or in few long ones? Column n us
 counts the bursts of useful time (kernels other than NCCL's or CUDA graphs, without a gap between them) that last up to
-n us, and longer than n - 1; column {LONGEST} has the longer ones, too. A burst at the border of the window of interest
-counts with its whole length. {ONE_DEVICE}"""
+n us, and longer than n - 1; column {LONGEST_BURST} has the longer ones, too. A burst at the border of the window of
+interest counts with its whole length. {ONE_DEVICE}"""
     # Where kernels of several streams overlap, Paraver would take a burst for several.
-    joined = running("Useful", computing(*COMPUTE))
+    joined = running("Useful", computing(*COMPUTE_TYPES))
     joined = replace(joined, compose={**joined.compose, "topcompose2": "Sign", "topcompose1": "Join Bursts"})
     rounded = {"compose_task": "Burst Time", "topcompose1": "Ceil"}
     timed = DerivedWindow("Length, gaps too", "product", joined, joined, level="task", compose=rounded)
     control = within("Useful bursts in the window", burst_length("Useful", joined, timed))
-    histogram = Histogram(title, control, "# Bursts", fixed(1, LONGEST))
+    histogram = Histogram(title, control, "# Bursts", fixed(1, LONGEST_BURST))
     return Cfg("analysis", "useful_bursts", title, about, record.CUDA, histograms=(histogram,))
 
 
@@ -131,7 +131,7 @@ Maximum = orchestration efficiency. {ONE_DEVICE}""",
 graphs? Avg/Max = balance. {ONE_DEVICE}""",
         record.CUDA,
         "Useful time [ms]",
-        Figure("Integral", running("Useful", computing(*COMPUTE))),
+        Figure("Integral", running("Useful", computing(*COMPUTE_TYPES))),
     ),
     _useful_bursts(),
     shares(
@@ -171,6 +171,6 @@ ranges, the later in order of label counts; where an inner range covers one whol
 efficiency of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
         record.CUDA_NVTX,
         iteration("Outermost NVTX range on the device", PROCESS_RANGES),
-        Figure("Average value", in_percent(running("Useful", computing(*COMPUTE))), percent=True),
+        Figure("Average value", in_percent(running("Useful", computing(*COMPUTE_TYPES))), percent=True),
     ),
 )

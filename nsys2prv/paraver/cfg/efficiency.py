@@ -18,7 +18,7 @@ from nsys2prv.paraver.cfg.task_states import always
 from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Level, SingleWindow
 from nsys2prv.paraver.cfg.windows import (
     ABOVE,
-    COMPUTE,
+    COMPUTE_TYPES,
     ON_DEVICE,
     computing,
     inside,
@@ -87,7 +87,7 @@ def _ratio(name: str, part: AnyWindow, whole: AnyWindow) -> DerivedWindow:
 def _share(what: str, level: Level, of_ranks: str, over: Over) -> DerivedWindow:
     """Show what share of each burst of `over` something takes, by rank or the sum or maximum over ranks."""
     if what == USEFUL:
-        shown: AnyWindow = within(USEFUL, running(USEFUL, computing(*COMPUTE)))
+        shown: AnyWindow = within(USEFUL, running(USEFUL, computing(*COMPUTE_TYPES)))
     elif what == BUSY:
         shown = within(BUSY, running(BUSY, computing(*ON_DEVICE)))
     elif what == NOT_WAITING:
@@ -106,7 +106,7 @@ def _not_waiting() -> DerivedWindow:
         or_nothing(types.WAITING),
         compose={"compose_thread": "Is Equal (Sign) { 1, { 1 1 } }", "topcompose1": "1-Sign"},
     )
-    kernels = values("Kernels, NCCL's too", computing(*COMPUTE, types.NCCL_KERNEL))
+    kernels = values("Kernels, NCCL's too", computing(*COMPUTE_TYPES, types.NCCL_KERNEL))
     functions: dict[Level, str] = {"task": "AddingSign"}
     moves = DerivedWindow("Kernels that do not wait", "product", kernels, waits, level="task", functions=functions)
     others = running("Kernels and copies", or_nothing(types.KERNEL, types.MEMORY))

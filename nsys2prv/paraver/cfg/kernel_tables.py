@@ -9,7 +9,7 @@ from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.tables import BY_ROW, Figure, by_row
 from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, Histogram, SingleWindow, fixed
 from nsys2prv.paraver.cfg.windows import (
-    LONGEST,
+    LONGEST_BURST,
     burst_length,
     of,
     one_a_thread,
@@ -50,15 +50,15 @@ def _durations(beside: bool) -> Cfg:
     title = f"How many kernels last how long, by name, {words} [us]"
     other = "kernel_durations_alone" if beside else "kernel_durations_beside_nccl"
     about = f"""Do kernels take longer while NCCL runs? Column n us counts the kernels that last up to n us, and longer
-than n - 1; column {LONGEST} has the longer ones, too. NCCL's are left out. A plane for each kernel, GEMM by layout and
-tile: choose one in the histogram's 3D menu, and compare with {other}. {BY_ROW}"""
+than n - 1; column {LONGEST_BURST} has the longer ones, too. NCCL's are left out. A plane for each kernel, GEMM by
+layout and tile: choose one in the histogram's 3D menu, and compare with {other}. {BY_ROW}"""
     chosen = _beside_nccl()
     if not beside:
         chosen = replace(chosen, name="Without NCCL", compose={"topcompose1": "1-Sign"})
     control = within(
         "Kernel duration in the window", DerivedWindow(f"Duration {words}", "product", _duration(), chosen)
     )
-    histogram = Histogram(title, control, "# Bursts", fixed(1, LONGEST), planes=_kernels())
+    histogram = Histogram(title, control, "# Bursts", fixed(1, LONGEST_BURST), planes=_kernels())
     return Cfg("analysis", name, title, about, record.CUDA, histograms=(histogram,), unit="Microseconds")
 
 

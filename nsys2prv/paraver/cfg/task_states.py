@@ -8,7 +8,7 @@ from nsys2prv.model.table_columns import DEVICE_STATES, HOST_STATES, OVERLAP
 from nsys2prv.paraver.cfg.text import DerivedWindow, Events, Level, SingleWindow
 from nsys2prv.paraver.cfg.windows import (
     ABOVE,
-    COMPUTE,
+    COMPUTE_TYPES,
     MPI_EVENTS,
     computing,
     inside,
@@ -40,7 +40,7 @@ def overlap() -> DerivedWindow:
 
 def _computing() -> SingleWindow:
     """Count the rows of a task on which kernels or graphs compute."""
-    return SingleWindow("Kernels that compute", computing(*COMPUTE), "task", compose={"compose_thread": "Sign"})
+    return SingleWindow("Kernels that compute", computing(*COMPUTE_TYPES), "task", compose={"compose_thread": "Sign"})
 
 
 def _constant(name: str, value: int) -> SingleWindow:

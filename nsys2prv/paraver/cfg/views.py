@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nsys2prv.model import event_types as types
-from nsys2prv.model.palette import COMMUNICATION, FAMILIES, IDLE
-from nsys2prv.model.palette import COMPUTE as COMPUTE_COLOR
+from nsys2prv.model.palette import COMMUNICATION_COLOR, COMPUTE_COLOR, FAMILIES, IDLE_COLOR
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
@@ -14,7 +13,7 @@ from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT
 from nsys2prv.paraver.cfg.text import AnyWindow, Cfg, DerivedWindow
 from nsys2prv.paraver.cfg.windows import (
     ACTIVITIES,
-    COMPUTE,
+    COMPUTE_TYPES,
     ON_DEVICE,
     activity,
     beside,
@@ -47,11 +46,11 @@ def _device_state() -> DerivedWindow:
     return DerivedWindow(
         "Device state: 1 communication or copies only, 2 compute",
         "maximum",
-        running("Compute kernels", present(*COMPUTE)),
+        running("Compute kernels", present(*COMPUTE_TYPES)),
         busy,
         level="task",
         factors=(2.0, 1.0),
-        look=CODE._replace(palette={0: IDLE, 1: COMMUNICATION, 2: COMPUTE_COLOR}),
+        look=CODE._replace(palette={0: IDLE_COLOR, 1: COMMUNICATION_COLOR, 2: COMPUTE_COLOR}),
     )
 
 

@@ -13,7 +13,7 @@ from nsys2prv.paraver.cfg.look import CODE, HIDDEN, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, SingleWindow
 
 # The last column of histograms of durations, us: what lasts longer is in it, too.
-LONGEST = 1000
+LONGEST_BURST = 1000
 
 
 def of(*kinds: EventType) -> Events:
@@ -55,8 +55,8 @@ def coded(*kinds: EventType) -> Look:
 ACTIVITIES = CODE._replace(palette=activity_colors())
 
 # Types of computing work. A graph that is recorded as a whole has no events of its single kernels.
-COMPUTE = (types.KERNEL, types.GRAPH)
-ON_DEVICE = (*COMPUTE, types.NCCL_KERNEL, types.MEMORY)
+COMPUTE_TYPES = (types.KERNEL, types.GRAPH)
+ON_DEVICE = (*COMPUTE_TYPES, types.NCCL_KERNEL, types.MEMORY)
 
 MPI_EVENTS = any_of("MPI *", types.MPI.values())
 # Functions by which the window of interest of one row holds on the levels above.
@@ -104,7 +104,7 @@ def or_nothing(*kinds: EventType) -> Events:
 
 
 def computing(*kinds: EventType) -> Events:
-    """Select events of COMPUTE and of other types that a trace may lack. Paraver asks if it lacks all of COMPUTE."""
+    """Select events of COMPUTE_TYPES, and others that a trace may lack. Paraver asks if it lacks all of the former."""
     numbers = {types.KERNEL: types.GRAPH.number, types.GRAPH: types.KERNEL.number}
     return Events(tuple(numbers.get(k, types.NOTHING.number) for k in kinds), tuple(k.label for k in kinds))
 
@@ -182,13 +182,15 @@ _IS_ONE = "Is Equal (Sign) { 1, { 1 1 } }"
 
 
 def burst_length(name: str, running: AnyWindow, timed: AnyWindow) -> DerivedWindow:
-    """Show how long the bursts last in which a window shows 1, in us rounded up, the longest as LONGEST.
+    """Show how long the bursts last in which a window shows 1, in us rounded up, the longest as LONGEST_BURST.
 
     `timed`: the length of all its bursts in us, those of 0 too.
     """
     level = running.level
     length = DerivedWindow(f"{name}, whole length", "product", timed, running, level=level)
-    most = DerivedWindow(f"{name}, longest", "maximum", running, running, level=level, factors=(LONGEST, LONGEST))
+    most = DerivedWindow(
+        f"{name}, longest", "maximum", running, running, level=level, factors=(LONGEST_BURST, LONGEST_BURST)
+    )
     return DerivedWindow(f"{name}, length", "minimum", length, most, level=level)
 
 

@@ -12,7 +12,7 @@ from nsys2prv.analysis.device_waits import device_waits
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.waits_of_hosts import waits_by_rank, waits_more
 from nsys2prv.analysis.frames import CALLS
-from nsys2prv.analysis.polling import FEWEST, LONGEST_GAP, polls
+from nsys2prv.analysis.polling import FEWEST_QUERIES, LONGEST_GAP, polls
 
 SYNCHRONIZED = "0| k @0 5-400, wait 10-402, k @450 455-990"
 SHORT = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))
@@ -32,7 +32,9 @@ def polled(picture: str) -> str:
     return picture.replace("wait ", "poll ")
 
 
-def asked(start: int, row: int = 0, queries: int = FEWEST, name: str = "cudaEventQuery") -> list[tuple[object, ...]]:
+def asked(
+    start: int, row: int = 0, queries: int = FEWEST_QUERIES, name: str = "cudaEventQuery"
+) -> list[tuple[object, ...]]:
     """Calls of a thread that asks every 2 us from `start` on, each for 1 us (ns)."""
     return [(0, row, t, t + 1_000, "cuda", name) for t in range(start, start + 2_000 * queries, 2_000)]
 
@@ -53,9 +55,9 @@ def test_a_synchronization_counts_once_with_and_without_its_record() -> None:
     assert sorted(found.select("row", "start", "end").rows()) == [(0, 1, 9), (0, 20, 30), (0, 82, 83), (1, 80, 90)]
 
 
-LAUNCH = (0, 0, 2_000 * FEWEST, 2_000 * FEWEST + 500, "cuda", "cudaLaunchKernel")
-LAST = 2_000 * FEWEST - 1_000
-NEXT, LATER = 2_000 * FEWEST + 1_000, LAST + LONGEST_GAP + 1
+LAUNCH = (0, 0, 2_000 * FEWEST_QUERIES, 2_000 * FEWEST_QUERIES + 500, "cuda", "cudaLaunchKernel")
+LAST = 2_000 * FEWEST_QUERIES - 1_000
+NEXT, LATER = 2_000 * FEWEST_QUERIES + 1_000, LAST + LONGEST_GAP + 1
 
 
 @pytest.mark.parametrize(
@@ -63,18 +65,18 @@ NEXT, LATER = 2_000 * FEWEST + 1_000, LAST + LONGEST_GAP + 1
     [
         (asked(0), [(0, 0, LAST)]),
         (asked(0, name="cuStreamQuery"), [(0, 0, LAST)]),
-        (asked(0, queries=FEWEST - 1), []),
+        (asked(0, queries=FEWEST_QUERIES - 1), []),
         (asked(0, name="cudaEventRecord"), []),
         # Another call between ends a series, one of another thread or another kind does not.
         ([*asked(0), LAUNCH, *asked(NEXT)], [(0, 0, LAST), (0, NEXT, NEXT + LAST)]),
-        ([*asked(0, queries=FEWEST // 2), LAUNCH, *asked(NEXT, queries=FEWEST // 2)], []),
+        ([*asked(0, queries=FEWEST_QUERIES // 2), LAUNCH, *asked(NEXT, queries=FEWEST_QUERIES // 2)], []),
         ([*asked(0), (0, 1, 3_000, 3_500, "cuda", "cudaLaunchKernel")], [(0, 0, LAST)]),
         ([*asked(0), (0, 0, 3_000, 3_500, "os", "sched_yield")], [(0, 0, LAST)]),
         ([*asked(0), *((0, 0, t, t, "cuda", "cudaGetLastError") for t in range(1_200, LAST, 2_000))], [(0, 0, LAST)]),
         (asked(0) + asked(LAST + LONGEST_GAP), [(0, 0, 2 * LAST + LONGEST_GAP)]),
         (asked(0) + asked(LATER), [(0, 0, LAST), (0, LATER, LATER + LAST)]),
         (asked(500) + asked(0, row=1), [(0, 500, 500 + LAST), (1, 0, LAST)]),
-        (asked(0, queries=FEWEST // 2) + asked(FEWEST * 1_000, row=1, queries=FEWEST // 2), []),
+        (asked(0, queries=FEWEST_QUERIES // 2) + asked(FEWEST_QUERIES * 1_000, row=1, queries=FEWEST_QUERIES // 2), []),
     ],
 )  # fmt: skip
 def test_a_series_of_polling_is_many_queries_of_a_thread_in_a_row(
