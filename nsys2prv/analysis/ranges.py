@@ -7,17 +7,20 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import parts_by
+from nsys2prv.analysis.frames import Run, parts_by, whole_with_ns
 from nsys2prv.analysis.phases import outermost
+from nsys2prv.analysis.window import kept_steps
 from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.lanes import crossing_lanes
 from nsys2prv.intervals.nesting import innermost, nesting
-from nsys2prv.intervals.spans import reach_before
+from nsys2prv.intervals.spans import one_span, reach_before, time_in
+from nsys2prv.run.steady import Window
 
 PERCENTILES = (50, 90, 99)
-# `range` is a pattern of texts. `instances` and `host_ns` are of all its ranges; `launched` counts the device
+# `range` is a pattern of texts. `instances` and `host_ns` are of its ranges in the window; `launched` counts the device
 # activities that were launched in them, and `device_ns` is their time, the union on each device. `host_p50_ns` and so
-# on are percentiles of the ranges' lengths (ns).
+# on are percentiles of the ranges' times on the host (ns).
 RANGE_SUMS = {
     "range": pl.String(),
     "instances": pl.Int64(),
@@ -29,21 +32,40 @@ RANGE_SUMS = {
 _LAUNCHED = {"range": pl.UInt32(), "device": pl.Int64(), "start": pl.Int64(), "end": pl.Int64()}
 
 
+def ranges_in(run: Run, window: Window, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the ranges of the main threads in a window, whole. Some windows add `ns`, the time of a range in them.
+
+    `steps`: OCCURRENCE of all iterations. Those of the window count from the begin of the first to the end of the last
+    on the hosts: a range that loads data is outside of their time on the devices, which wait for it.
+    """
+    if not window.iterations:
+        # What the device does in its window is launched before it, too.
+        return main if window.name in ("device", "steady") else whole_with_ns(main, window.spans)
+    kept = kept_steps(steps, window)
+    left_out = steps.join(kept, on=["task", "number", "repeat"], how="anti")
+    whole = one_span(int(kept["start"].min()), int(kept["end"].max()))  # type: ignore[arg-type]
+    axis = axis_over(whole, len(run.tasks))
+    outside = axis.union(*(left_out[c].to_numpy() for c in ("task", "start", "end")))
+    start, end = (axis.at(main["task"].to_numpy(), main[c].to_numpy()) for c in ("start", "end"))
+    ns = end - start - (time_in(outside, end) - time_in(outside, start))
+    return main.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+
+
 def range_sums(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
-    """Return RANGE_SUMS of the main threads' ranges and of WORK, most device time first.
+    """Return RANGE_SUMS of the main threads' ranges (see `ranges_in`) and of WORK, most device time first.
 
     Work belongs to a range as in `phases.projected`.
     """
+    length = pl.col("ns") if "ns" in main.columns else pl.col("end") - pl.col("start")
     texts = main.select(pl.col("text").unique())
     patterns = texts.with_columns(range=pattern_of(pl.col("text")))
     numbers = patterns.with_columns(number=(pl.col("range").rank("dense") - 1).cast(pl.UInt32))
-    numbered = main.select("task", "start", "end", "text").join(
+    numbered = main.select("task", "start", "end", "text", ns=length).join(
         numbers.select("text", "number"), on="text", maintain_order="left"
     )
-    length = pl.col("end") - pl.col("start")
-    tail = {f"host_p{p}_ns": length.quantile(p / 100, "linear") for p in PERCENTILES}
-    on_host = numbered.group_by("number").agg(instances=pl.len(), host_ns=length.sum(), **tail)
-    ordered = numbered.drop("text").sort("task", "start", "end", descending=[False, False, True])
+    tail = {f"host_p{p}_ns": pl.col("ns").quantile(p / 100, "linear") for p in PERCENTILES}
+    on_host = numbered.group_by("number").agg(instances=pl.len(), host_ns=pl.col("ns").sum(), **tail)
+    ordered = numbered.drop("text", "ns").sort("task", "start", "end", descending=[False, False, True])
     outer = outermost(ordered, ordered.select(pl.col("task") * numbers.height + pl.col("number")).to_series())
     on_device = _device_time(pl.concat([pl.DataFrame(schema=_LAUNCHED), *_launched(work, outer)]))
     names = numbers.select("number", "range").unique("number")

@@ -22,7 +22,7 @@ from nsys2prv.analysis.located import locate, no_range
 from nsys2prv.analysis.missing import missing_data
 from nsys2prv.analysis.ncu.tables import NcuFigures, ncu_figures, with_figures
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.ranges import range_sums
+from nsys2prv.analysis.ranges import range_sums, ranges_in
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.window import kept_steps
 from nsys2prv.intervals.spans import Spans, Times
@@ -172,7 +172,7 @@ def find_out(run: Run, question: Question) -> Analysis:
         queues=launches.queues(run, window),
         bandwidths=nccl_bandwidths(run, window),
         api=_api_sums(run, chosen, ranks),
-        ranges=range_sums(work, main),
+        ranges=range_sums(work, ranges_in(run, chosen, main, steps)),
         nvtx=_nvtx_sums(run, chosen, ranks),
         gaps=idle.gaps(run, main, work, window, question.gaps),
         explanation=explanation,

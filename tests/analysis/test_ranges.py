@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import polars as pl
+import pytest
 from analysis_cases import run_of, work_of
 
 from nsys2prv.analysis.frames import covered, parts_by
 from nsys2prv.analysis.phases import main_ranges, occurrences, projected
+from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
+from nsys2prv.analysis.result import find_out
 
 
 def test_work_counts_once_for_every_operation_around_its_launch() -> None:
@@ -41,6 +44,35 @@ def test_sums_are_those_of_each_pattern_by_itself() -> None:
     for name, launched, device in found.select("range", "launched", "device_ns").rows():
         own = projected(work, occurrences(main, name))
         assert (launched, device) == (own.height, sum(covered(p).total() for p in parts_by(own, "device").values()))
+
+
+def test_ranges_of_iterations_count_on_the_host() -> None:
+    """The first of six iterations is start-up. Data is loaded in each, and before each but the first.
+
+    A range around all of them counts with its time in the window, a checkpoint after them does not.
+    """
+    begins = [0, *range(100, 150, 10)]
+    steps = [(0, 0, t + 2, t + 9 if t else 99, f"step {n}") for n, t in enumerate(begins)]
+    loads = [(0, 0, t + 3, t + 5, "load") for t in begins] + [(0, 0, t, t + 1, "fetch") for t in begins[1:]]
+    others = [(0, 0, 0, 200, "training"), (0, 0, 160, 190, "save")]
+    work = work_of([(0, t + 7, t + 8 if t else 99, "kernel", t + 6) for t in begins])
+    run = run_of(work, (), [*steps, *loads, *others], ranks=1)._replace(window=(7, 148), duration=200)
+    found = find_out(run, Question(metrics=()))
+    assert found.window.iterations == tuple((n, 0) for n in range(1, 6))
+    assert {name: rest for name, *rest in found.ranges.drop("^host_p.*$").rows()} == {
+        "training": [1, 47, 5, 5],
+        "step #": [5, 35, 5, 5],
+        "load": [5, 10, 0, 0],
+        "fetch": [4, 4, 0, 0],
+    }
+
+
+@pytest.mark.parametrize(("window", "steps", "loads"), [("device", 2, 2), ("trace", 2, 2), ("step 1", 1, 1)])
+def test_ranges_count_in_the_window_that_is_asked_for(window: str, steps: int, loads: int) -> None:
+    ranges = [(0, 0, t, t + 40, f"step {t // 40}") for t in (0, 40)] + [(0, 0, t, t + 5, "load") for t in (0, 45)]
+    run = run_of(work_of([(0, 30, 70, "kernel", 12)]), (), ranges, ranks=1)._replace(window=(30, 70))
+    found = find_out(run, Question(window=window, metrics=()))
+    assert dict(found.ranges.select("range", "instances").rows()) == {"step #": steps, "load": loads}
 
 
 def test_no_ranges_and_no_work() -> None:

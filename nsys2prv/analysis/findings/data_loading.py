@@ -23,7 +23,8 @@ def data_loading(case: Case) -> Iterator[Finding]:
     if not cost:
         return
     loads = case.found.ranges.filter((phase_of(pl.col("range")) == "load").fill_null(False))
-    name = loads.sort("host_ns")["range"][-1]
+    # At the end of the window devices may wait for hosts that are beyond its iterations: no range of these loads.
+    name = loads.sort("host_ns", "range")["range"][-1] if loads.height else "load"
     in_turn = cost > IN_TURN.value * least
     yield Finding(
         "data-loading",

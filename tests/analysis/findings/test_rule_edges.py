@@ -331,6 +331,12 @@ def test_evidence_is_of_an_iteration_of_a_rank(line: str, name: str, key: str, e
     assert found.evidence[key] == pytest.approx(each, rel=0.01)
 
 
+def test_data_that_is_loaded_beyond_the_iterations_of_the_window_is_told_without_their_range() -> None:
+    found = analysis_of(program("0| load 0-400, k @405 410-990"))
+    (loading,) = data_loading(case_of(found._replace(ranges=found.ranges.clear())))
+    assert (loading.evidence["range"], loading.evidence["host_ns"]) == ("load", 0)
+
+
 @pytest.mark.parametrize("devices", [1, 2])
 @pytest.mark.parametrize("kind", ["nccl", "mpi"])
 def test_ranks_wait_as_long_in_mpi_whatever_their_devices(devices: int, kind: str) -> None:
