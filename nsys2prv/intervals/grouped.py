@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,24 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, union
 LONGEST_AXIS = 1 << 62
 
 
-class Axis(NamedTuple):
-    """An axis on which each of `groups` groups has the times from `low` to `high` (ns), a nanosecond apart."""
+@dataclass(frozen=True)
+class Axis:
+    """An axis on which each of `groups` groups has the times from `low` to `high` (ns), a nanosecond apart.
+
+    Raises UsageError where the time of all groups is too long for one axis.
+    """
 
     low: int
     high: int
     groups: int
+
+    def __post_init__(self) -> None:
+        """Check that places fit."""
+        if self.width * max(self.groups, 1) > LONGEST_AXIS:
+            raise UsageError(
+                f"{self.high - self.low} ns of {self.groups:,} devices or threads are too long to analyze together; "
+                "choose a part with --time, or fewer reports"
+            )
 
     @property
     def width(self) -> int:
@@ -69,13 +81,7 @@ class Axis(NamedTuple):
 def axis_over(window: Spans, groups: int) -> Axis:
     """Return the axis that holds a window for each of some groups. Raises UsageError where the time is too long."""
     low, high = (int(window.start[0]), int(window.end[-1])) if len(window.start) else (0, 0)
-    axis = Axis(low, high, groups)
-    if axis.width * max(groups, 1) > LONGEST_AXIS:
-        raise UsageError(
-            f"{high - low} ns of {groups:,} devices or threads are too long to analyze together; "
-            "choose a part with --time, or fewer reports"
-        )
-    return axis
+    return Axis(low, high, groups)
 
 
 def overlapping(a: Spans, b: Spans) -> tuple[Indices, Indices]:

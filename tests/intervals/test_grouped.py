@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.grouped import axis_over, overlapping
+from nsys2prv.intervals.grouped import Axis, axis_over, overlapping
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, time_in, union
 
 GROUPS = 3
@@ -71,6 +73,8 @@ def test_a_group_below_0_is_left_out() -> None:
     assert axis.sums(spans).tolist() == [0, 3]
 
 
-def test_more_time_than_an_axis_holds_is_refused_with_advice() -> None:
+@pytest.mark.parametrize("made", [Axis, lambda low, high, groups: axis_over(one_span(low, high), groups)])
+def test_more_time_than_an_axis_holds_is_refused_with_advice(made: Callable[[int, int, int], Axis]) -> None:
+    assert made(0, 1 << 60, 3).width == (1 << 60) + 1
     with pytest.raises(UsageError, match="choose a part with --time, or fewer reports"):
-        axis_over(one_span(0, 1 << 60), 8)
+        made(0, 1 << 60, 8)
