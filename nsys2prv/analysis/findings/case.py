@@ -189,7 +189,7 @@ def case_of(analysis: Analysis) -> Case:
 def _exposed(analysis: Analysis) -> pl.DataFrame:
     """Return `exposed` of a case: the devices of a rank wait at the same time."""
     kernels = analysis.run.work.filter(pl.col("kind") == NCCL).group_by("task").agg(pl.col("device").n_unique())
-    devices = {analysis.run.ranks[task]: count for task, count in kernels.rows()}
+    devices = {analysis.run.rank(task): count for task, count in kernels.rows()}
     sharing = pl.col("rank").replace_strict(devices, default=1, return_dtype=pl.Int64)
     each = pl.when(pl.col("kind") == NCCL).then(sharing).otherwise(1)
     return analysis.explanation.exposed.with_columns(pl.col("bytes", "^.*_ns$") / each)

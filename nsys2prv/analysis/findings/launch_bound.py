@@ -226,5 +226,5 @@ def _waiting(case: Case, starved: float) -> float:
 
 def _longest_host_wait(case: Case) -> float:
     """Return how long the host waits (ns of an iteration) that waits longest of those that use a device."""
-    using = {case.run.ranks[task] for task in case.run.work["task"].unique()}
+    using = {case.run.rank(task) for task in case.run.work["task"].unique()}
     return max((ns for rank, ns in case.host_waits.items() if rank in using), default=0.0)

@@ -28,7 +28,7 @@ def waits_by_rank(case: Case) -> dict[int, float]:
     waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
     of_launchers = cut_with_ns(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
-    return {case.run.ranks[task]: counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}
+    return {case.run.rank(task): counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}
 
 
 def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | None:
