@@ -20,8 +20,8 @@ NONE_THAT_COUNTS, BELOW = "No difference that counts", f"real but below {100 * L
 UNKNOWN = "It cannot be told if B is slower"
 # A lower p is written so.
 LEAST_P = 0.001
-# Ranks that a verdict names.
-MOST_RANKS = 3
+# Ranks whose change a verdict tells.
+MOST_CHANGED = 3
 
 
 class Verdict(NamedTuple):
@@ -158,8 +158,8 @@ def _too_few(tested: Significance) -> str:
 
 
 def _ranks(changed: list[Change]) -> str:
-    shown = [f"rank {one.rank} computes {_taken(one)} an iteration" for one in changed[:MOST_RANKS]]
-    more = f", and {len(changed) - MOST_RANKS} more ranks changed" if len(changed) > MOST_RANKS else ""
+    shown = [f"rank {one.rank} computes {_taken(one)} an iteration" for one in changed[:MOST_CHANGED]]
+    more = f", and {len(changed) - MOST_CHANGED} more ranks changed" if len(changed) > MOST_CHANGED else ""
     text = ", ".join(shown) + more
     return text[0].upper() + text[1:]
 

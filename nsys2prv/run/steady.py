@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.errors import few_ranks
 from nsys2prv.intervals.spans import Spans, Times, intersection, one_span, union
 
 # With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
@@ -153,14 +154,18 @@ def _not_whole(
     having = set(table["tasks"].explode().drop_nulls().to_list())
     # Of a translation `times` lacks tasks with rows of GPUs alone: these are never late.
     timed = having & times.keys()
-    for n, (start, tasks, still_open) in enumerate(table.select("start", "tasks", "open").rows()):
-        late = sorted(t for t in timed if times[t][0] > start)
-        lacking = sorted(having - set(tasks))
+    last_begin = max((times[t][0] for t in timed), default=None)
+    whole = (pl.col("tasks").list.len() == len(having)) & (pl.col("open").list.len() == 0)
+    early = pl.lit(False) if last_begin is None else pl.col("start") < last_begin
+    parted = table.select("start", "tasks", "open").with_row_index("n").filter(early | ~whole)
+    for n, start, tasks, still_open in parted.rows():
+        late = [t for t in timed if times[t][0] > start]
         if late:
             yield n, (*_late(timed, late, times, ranks), True)
         elif still_open:
             yield n, (_ranks(still_open, ranks), f"{_named(still_open, ranks)} stopped recording in it", False)
-        elif lacking:
+        else:
+            lacking = having.difference(tasks)
             yield n, (_ranks(lacking, ranks), f"{_named(lacking, ranks)} did not record it", False)
 
 
@@ -215,11 +220,9 @@ def startup_length(start: Times, end: Times) -> int:
     return max(leading, int(before[-1]) + 1 if warms_up else 0)
 
 
-def _ranks(tasks: Sequence[int], ranks: Mapping[int, int]) -> tuple[int, ...]:
+def _ranks(tasks: Iterable[int], ranks: Mapping[int, int]) -> tuple[int, ...]:
     return tuple(sorted(ranks[t] for t in tasks))
 
 
-def _named(tasks: Sequence[int], ranks: Mapping[int, int]) -> str:
-    own = _ranks(tasks, ranks)
-    shown = ", ".join(map(str, own[:4])) + (f" and {len(own) - 4} more" if len(own) > 4 else "")
-    return f"rank{'s' if len(own) > 1 else ''} {shown}"
+def _named(tasks: Iterable[int], ranks: Mapping[int, int]) -> str:
+    return few_ranks(_ranks(tasks, ranks))

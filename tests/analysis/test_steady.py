@@ -61,6 +61,21 @@ def test_a_task_of_which_no_time_is_known_is_not_late() -> None:
     assert [(left.iteration, left.ranks) for left in found.left_out] == [(0, (1,))]
 
 
+def test_each_iteration_that_is_not_whole_names_its_ranks() -> None:
+    """Of twelve tasks one began to record late, two stopped within an iteration, and three lack another."""
+    rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, n == 1 and t in (0, 2)) for t in range(12) for n in range(4)]
+    parts = pl.DataFrame(rows, schema=ITERATION_PART, orient="row")
+    parts = parts.filter(~(pl.col("number") == 2) | ~pl.col("task").is_in([3, 4, 5]))
+    times = {t: (5 if t == 11 else 0, 40) for t in range(12)}
+    found = steady_window(parts, times, {n: n for n in range(12)}, one_span(0, 40))
+    assert found.iterations == ((3, 0),)
+    assert [(left.ranks, left.why) for left in found.left_out] == [
+        ((11,), "rank 11 began to record 0 ms after the others"),
+        ((0, 2), "ranks 0 and 2 stopped recording in it"),
+        ((3, 4, 5), "ranks 3 to 5 did not record it"),
+    ]
+
+
 def test_of_a_chosen_part_a_rank_that_does_nothing_at_its_begin_is_not_late() -> None:
     """Task 1 does nothing at first; in the second iteration it is not known whether it recorded."""
     rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, False) for t in range(2) for n in range(3)]

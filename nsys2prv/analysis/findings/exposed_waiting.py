@@ -8,12 +8,13 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import MOST_RANKS, Finding
+from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.frames import NCCL
+from nsys2prv.errors import RANKS_SHOWN
 
 # Operations in which a rank waits for a message of another.
 MESSAGES = r"(?i)recv|MPI_(wait|test|m?probe)"
@@ -65,7 +66,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         f"{who} {what} {text_ms(cost)} {case.unit}",
         cost,
         advice,
-        ranks=tuple(names[:MOST_RANKS]),
+        ranks=tuple(names[:RANKS_SHOWN]),
         evidence={
             "exposed_waiting_ns": round(exposed),
             "waiting_ns": round(rest["waiting_ns"].sum() / sharing),

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from nsys2prv.errors import RANKS_SHOWN
+
 FindingSeverity = Literal["high", "medium", "low"]
 Confidence = Literal["high", "medium", "low"]
 # From the worst to the mildest.
 SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 # Stands for the inputs of the run in commands.
 RUN = "RUN"
-# Ranks that a finding names: a run may have thousands.
-MOST_RANKS = 8
 
 
 def named_ranks(ranks: Iterable[int]) -> tuple[int, ...]:
-    """Return the ranks that a finding names: each once, in order, at most MOST_RANKS."""
-    return tuple(sorted(set(ranks)))[:MOST_RANKS]
+    """Return the ranks that a finding names: each once, in order, at most RANKS_SHOWN."""
+    return tuple(sorted(set(ranks)))[:RANKS_SHOWN]
 
 
 class Finding(NamedTuple):
     """One conclusion from an analysis.
 
     `cost_ns`: time of an iteration that it costs (of the window, without iterations), and `share` its part of 1;
-    `ranks`, `iterations`: those concerned, empty for all, of ranks at most MOST_RANKS; `evidence`: figures by name,
+    `ranks`, `iterations`: those concerned, empty for all, of ranks at most RANKS_SHOWN; `evidence`: figures by name,
     with the unit at the end of the name; `advice`: what to do; `command`: the next command, with RUN for the inputs;
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
     `severity` None is judged by the cost.

@@ -13,9 +13,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE, SINGLE, TOGETHER
-
-# Number of ranks that a title lists.
-LISTED = 8
+from nsys2prv.errors import few_ranks
 
 
 class LateGroup(NamedTuple):
@@ -38,10 +36,10 @@ def late_group(case: Case) -> Iterator[Finding]:
         return
     cost = min(case.slack(group.waiting), group.net_ns)
     less = f"; removal gains {text_ms(cost)} at most: busy hosts" if cost < GAINED.value * group.net_ns else ""
-    host = _host_of(case, group)
+    host, who = _host_of(case, group), few_ranks(group.members).capitalize()
     yield Finding(
         "late-ranks",
-        f"{_ranks(group.members)}{f', on {host},' if host else ''} delay {len(group.waiting)} ranks by "
+        f"{who}{f', on {host},' if host else ''} delay {len(group.waiting)} ranks by "
         f"{text_ms(group.net_ns)} {case.unit}{less}",
         cost,
         "See what these ranks have in common, and the others have not: a host, cores (taskset, --cpu-bind; nvidia-smi "
@@ -114,12 +112,3 @@ def _host_of(case: Case, group: LateGroup) -> str | None:
     hosts = {task.rank: task.host for task in case.run.tasks}
     own = {hosts[rank] for rank in group.members}
     return own.pop() if len(own) == 1 and own.isdisjoint(hosts[rank] for rank in group.waiting) else None
-
-
-def _ranks(ranks: Sequence[int]) -> str:
-    """Return the words for ranks in order, as a range where they are one."""
-    if len(ranks) > 2 and ranks[-1] - ranks[0] == len(ranks) - 1:
-        return f"Ranks {ranks[0]} to {ranks[-1]}"
-    if len(ranks) > LISTED:
-        return f"Ranks {', '.join(map(str, ranks[:LISTED]))} and {len(ranks) - LISTED} more"
-    return f"Ranks {', '.join(map(str, ranks[:-1]))} and {ranks[-1]}"

@@ -11,6 +11,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BANDWIDTH, BANDWIDTH_BYTES, UNMATCHED
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
+from nsys2prv.errors import few_ranks
 
 
 def low_bandwidth(case: Case) -> Iterator[Finding]:
@@ -41,7 +42,7 @@ def low_bandwidth(case: Case) -> Iterator[Finding]:
     cost = min(row["lost"], case.gain("transfer=0"))
     yield Finding(
         "low-bandwidth",
-        f"{row['operation']} moves {row['rate']:.1f} GB/s on ranks {row['ranks'][:4]}, {row['best']:.1f} on others: "
+        f"{row['operation']} moves {row['rate']:.1f} GB/s on {few_ranks(row['ranks'])}, {row['best']:.1f} on others: "
         f"{text_ms(cost)} {case.unit}",
         ATTAINABLE.value * cost,
         "See which links these ranks use (nvidia-smi topo -m, NCCL_DEBUG=INFO): PCIe or the host's memory in place of "

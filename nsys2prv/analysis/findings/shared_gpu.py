@@ -18,6 +18,7 @@ from nsys2prv.analysis.findings.thresholds import (
     SHORTEST_SLICE,
 )
 from nsys2prv.analysis.frames import KERNEL, whole_with_ns
+from nsys2prv.errors import few_ranks
 
 
 def shared_gpu(case: Case) -> Iterator[Finding]:
@@ -55,7 +56,7 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     device = case.run.devices[number]
     ranks = tuple(case.run.rank(task) for task in sharing)
     cost = lost / case.steps
-    who = f"Ranks {', '.join(map(str, ranks))} share" if len(ranks) > 1 else "Another process shares"
+    who = f"{few_ranks(ranks).capitalize()} share" if len(ranks) > 1 else "Another process shares"
     whose = "their kernels" if len(ranks) > 1 else f"the kernels of rank {ranks[0]}"
     yield Finding(
         "shared-gpu",

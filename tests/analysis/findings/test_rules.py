@@ -886,7 +886,7 @@ def test_processes_on_one_gpu_share_it_whatever_the_length_of_pauses() -> None:
     run = program("0| k:a:k @0 5-15, k:b:k @20 500-510\n1| k:c:k @0 5-500", steps=11, **lines)
     assert "shared-gpu" not in findings_of(run)
     shared = findings_of(run._replace(work=run.work.with_columns(device=pl.lit(0, pl.Int64))))["shared-gpu"]
-    assert "Ranks 0, 1 share GPU 0 of host in time slices: their kernels pause 6 times" in shared.title
+    assert "Ranks 0 and 1 share GPU 0 of host in time slices: their kernels pause 6 times" in shared.title
     assert shared.cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
 
 
