@@ -14,6 +14,7 @@ from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, 
 from nsys2prv.analysis.iterations import iterations
 from nsys2prv.analysis.phases import main_ranges, occurrences
 from nsys2prv.analysis.result import Analysis
+from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
 
 ROOT = Path(__file__).parents[1]
@@ -61,7 +62,7 @@ def run_of(
     )
 
 
-def iterations_of(run: Run, window: Window) -> pl.DataFrame:
-    """ITERATION of the ranges `step #` of a run."""
+def iterations_of(run: Run, name: str = "trace", kept: tuple[tuple[int, int], ...] = ()) -> pl.DataFrame:
+    """ITERATION of the ranges `step #` of a run of 100 ns. `name`, `kept`: of the window, see Window."""
     main = main_ranges(run)
-    return iterations(run, main, occurrences(main, "step #"), window)
+    return iterations(run, main, occurrences(main, "step #"), Window(name, one_span(0, 100), kept))

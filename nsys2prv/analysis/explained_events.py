@@ -92,7 +92,7 @@ def path_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFram
     A piece without a row, such as the time after the last work, is on that of the piece before. A run in which nothing
     launches, runs or communicates has none.
     """
-    path = critical_path(run, graph(), plan.of_interest.spans).sort("start")
+    path = critical_path(run, graph(), plan.of_interest.spans)
     row = pl.when(pl.col("row") != NO_NODE).then("row").forward_fill().backward_fill()
     label = pl.when(pl.col("kind") == COMPUTE).then("family").otherwise("kind")
     return path.select(row.alias("row"), "start", "end", label=label).drop_nulls("row").select(*EVENT)

@@ -27,16 +27,28 @@ SHORTEST_PAUSE = 10_000_000
 class WantedWindow(NamedTuple):
     """The window of interest that is wanted.
 
-    `repeats` finds the work that repeats where no range numbers the iterations (None: it is not looked for). `cut`:
-    only a chosen part of the run is drawn.
+    `repeats` finds the work that repeats where no range numbers the iterations (None: it is not looked for).
     """
 
     name: str
     repeats: Callable[[Sequence[Summary]], Sequence[ReportRepeats]] | None = None
-    cut: bool = False
 
 
 DEVICE_WINDOW = WantedWindow("device")
+
+
+class DrawnTime(NamedTuple):
+    """The time that a trace draws (ns of the trace).
+
+    `events`: row, first and last of drawn events; `active`: first to last device activity; `captures`: from
+    captures_of; `cut`: only a chosen part of the run is drawn.
+    """
+
+    events: pl.DataFrame
+    active: tuple[int, int]
+    duration: int
+    captures: Sequence[Spans]
+    cut: bool
 
 
 def figure_window(
@@ -44,55 +56,44 @@ def figure_window(
     summaries: Sequence[Summary],
     clocks: Sequence[Clock],
     objects: Objects,
-    drawn: pl.DataFrame,
-    active: tuple[int, int],
-    duration: int,
-    captures: Sequence[Spans] = (),
+    drawn: DrawnTime,
 ) -> Window:
     """Return the window that is wanted: `steady`, `device`, `trace`, or else that of an NVTX range over all reports.
 
-    `drawn`: row, first and last of drawn events (ns of the trace); `active`: first to last device activity; `captures`:
-    from captures_of. Raises UsageError where no report has the range, or the trace does not reach to it.
+    Raises UsageError where no report has the range, or the trace does not reach to it.
     """
     name = wanted.name
     if name == "steady":
         parts = _iteration_parts(summaries, clocks, objects)
         if parts.is_empty() and wanted.repeats:
             parts = _repeated_parts(wanted.repeats(summaries), summaries, clocks, objects)
-        return _steady(parts, objects, drawn, active, duration, captures, wanted.cut)
+        return _steady(parts, objects, drawn)
     if name == "device":
-        return Window(name, one_span(*active))
+        return Window(name, one_span(*drawn.active))
     if name == "trace":
-        return Window(name, one_span(0, duration))
+        return Window(name, one_span(0, drawn.duration))
     low, high = span_of_range(summaries, clocks, name)
-    if high <= 0 or low >= duration:
+    if high <= 0 or low >= drawn.duration:
         raise UsageError(
             f"--window {short(name)!r}: the trace draws nothing of its time; give another window, or draw nvtx, too"
         )
-    return Window(name, one_span(max(low, 0), min(high, duration)))
+    return Window(name, one_span(max(low, 0), min(high, drawn.duration)))
 
 
-def _steady(
-    parts: pl.DataFrame,
-    objects: Objects,
-    drawn: pl.DataFrame,
-    active: tuple[int, int],
-    duration: int,
-    captures: Sequence[Spans],
-    cut: bool,
-) -> Window:
-    whole = parts.filter(pl.col("start") >= 0, pl.coalesce("last", "end") <= duration)
+def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
+    whole = parts.filter(pl.col("start") >= 0, pl.coalesce("last", "end") <= drawn.duration)
     part = parts.join(whole, on=["repeat", "number", "task"], how="anti").select("repeat", "number").unique()
     whole = whole.join(part, on=["repeat", "number"], how="anti", maintain_order="left")
     rows = objects.rows
     kinds = pl.DataFrame({"row": range(len(rows.task)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
-    every = drawn.join(kinds.cast({"row": drawn.schema["row"]}), on="row")
+    every = drawn.events.join(kinds.cast({"row": drawn.events.schema["row"]}), on="row")
     # Samples of a GPU may begin long before the first event of its process.
     recorded = _recorded(every.filter(pl.col("kind") != GPU))
     working = every.join(every.filter(pl.col("kind") == STREAM), on="task", how="semi")
-    otherwise = all_recorded(_recorded(working if working.height else every).values(), active, captures)
+    times = _recorded(working if working.height else every).values()
+    otherwise = all_recorded(times, drawn.active, drawn.captures)
     ranks = {n: n if rank is None else rank for n, rank in enumerate(objects.ranks)}
-    return steady_window(whole, recorded, ranks, otherwise, cut)
+    return steady_window(whole, recorded, ranks, otherwise, drawn.cut)
 
 
 def _recorded(drawn: pl.DataFrame) -> dict[int, tuple[int, int]]:

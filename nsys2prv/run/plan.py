@@ -22,7 +22,7 @@ from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.run.clocks import Alignment, Clock, align
-from nsys2prv.run.figure_window import DEVICE_WINDOW, WantedWindow, captures_of, figure_window
+from nsys2prv.run.figure_window import DEVICE_WINDOW, DrawnTime, WantedWindow, captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.labels import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
@@ -106,8 +106,8 @@ def make_plan(
     numbering = number_labels(summaries, public_types)
     window = _window(timed.drawn, objects)
     captures = captures_of(timed.drawn, objects, clocks)
-    wanted = figures._replace(cut=span is not None)
-    of_interest = figure_window(wanted, summaries, clocks, objects, timed.drawn, window, duration, captures)
+    drawn = DrawnTime(timed.drawn, window, duration, captures, cut=span is not None)
+    of_interest = figure_window(figures, summaries, clocks, objects, drawn)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.

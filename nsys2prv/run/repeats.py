@@ -181,7 +181,7 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
         )
         .with_columns(
             level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE),
-            lacking=expected.cast(pl.Int64) - pl.col("process"),
+            lacking=expected - pl.col("process"),
             begun_later=pl.col("fewest") < REGULAR * pl.col("most"),
         )
         .filter((pl.col("lacking") == 0) | (optimizer & (pl.col("lacking") < pl.col("process"))))

@@ -14,8 +14,6 @@ from nsys2prv.analysis import phases
 from nsys2prv.analysis.efficiency import efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.iterations import ITERATION
-from nsys2prv.intervals.spans import one_span
-from nsys2prv.run.steady import Window
 
 # By rank: number, repeat, start, end. Rank 1 has no second step 2.
 STEPS = [(0, 1, 0, 0, 20), (0, 2, 0, 20, 45), (0, 2, 1, 50, 90), (1, 1, 0, 3, 30), (1, 2, 0, 31, 60)]
@@ -108,7 +106,7 @@ def test_times_are_those_of_sets_of_instants(
     work: list[tuple[int, int, int, str, int, int]], calls: list[tuple[int, int, int]]
 ) -> None:
     found = run(work, calls)
-    table = iterations_of(found, Window("steady", one_span(0, 100), (STEADY,)))
+    table = iterations_of(found, "steady", (STEADY,))
     assert table.schema == ITERATION
     rows = expected(found)
     assert table.select(list(rows[0])).to_dicts() == rows

@@ -11,8 +11,6 @@ from nsys2prv.analysis.iterations import compare_ranks
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import find_out
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.spans import one_span
-from nsys2prv.run.steady import Window
 
 STEPS = [(0, 0, 0, 40, "step 1"), (0, 0, 40, 90, "step 2"), (0, 0, 5, 20, "forward")]
 
@@ -83,7 +81,7 @@ def test_times_of_an_iteration() -> None:
         [(0, 10, 20, "kernel", 6), (0, 15, 40, "nccl", 7), (0, 45, 50, "kernel", 30), (0, 60, 70, "kernel", 50)]
     )
     run = run_of(work, (), STEPS, ranks=1)
-    row = iterations_of(run, Window("trace", one_span(0, 100))).row(0, named=True)
+    row = iterations_of(run).row(0, named=True)
     assert {k: row[f"{k}_ns"] for k in ("total", "device", "compute", "communication", "exposed", "idle", "own")} == {
         "total": 40, "device": 40, "compute": 15, "communication": 25, "exposed": 20, "idle": 5, "own": 20,
     }  # fmt: skip
@@ -93,7 +91,7 @@ def test_times_of_an_iteration() -> None:
 def test_times_of_a_rank_with_two_devices_are_the_mean_of_both() -> None:
     """Communication of one device is exposed, whatever the other one computes meanwhile."""
     work = work_of([(0, 10, 30, "kernel", 6, 0), (1, 10, 26, "nccl", 7, 0), (1, 26, 30, "kernel", 8, 0)])
-    row = iterations_of(run_of(work, (), STEPS), Window("trace", one_span(0, 100))).row(0, named=True)
+    row = iterations_of(run_of(work, (), STEPS)).row(0, named=True)
     assert {k: row[f"{k}_ns"] for k in ("device", "compute", "communication", "exposed", "idle", "own", "forward")} == {
         "device": 20, "compute": 12, "communication": 8, "exposed": 8, "idle": 0, "own": 12, "forward": 20,
     }  # fmt: skip
@@ -101,7 +99,7 @@ def test_times_of_a_rank_with_two_devices_are_the_mean_of_both() -> None:
 
 def test_without_nccl_waiting_is_in_mpi() -> None:
     run = run_of(work_of([]), [(0, 0, 10, 25, "mpi", "MPI_Recv")], STEPS, ranks=1)
-    row = iterations_of(run, Window("trace", one_span(0, 100))).row(0, named=True)
+    row = iterations_of(run).row(0, named=True)
     assert (row["mpi_ns"], row["own_ns"]) == (15, 25)
 
 

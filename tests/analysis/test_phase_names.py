@@ -39,7 +39,7 @@ def test_phase_of_a_range(phase: str | None, texts: list[str]) -> None:
 def test_a_range_forward_backward_has_a_column_of_its_own() -> None:
     work = work_of([(0, 10, 20, "kernel", 6), (0, 30, 45, "kernel", 26)])
     ranges = [(0, 0, 0, 50, "step 1"), (0, 0, 5, 25, "forward-backward"), (0, 0, 25, 40, "optimizer")]
-    table = iterations_of(run_of(work, (), ranges, ranks=1), Window("trace", one_span(0, 100)))
+    table = iterations_of(run_of(work, (), ranges, ranks=1))
     row = table.row(0, named=True)
     assert {name: row[f"{name}_ns"] for name in ("forward_backward", "forward", "backward", "optimizer", "load")} == {
         "forward_backward": 10, "forward": None, "backward": None, "optimizer": 15, "load": None,
