@@ -12,11 +12,12 @@ import polars as pl
 
 from nsys2prv.analysis.device_waits import recorded_wait
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import MPI, Run, covered, covered_time, parts_by
+from nsys2prv.analysis.frames import MPI, Run, covered, covered_by, covered_time
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, time_in
 from nsys2prv.run.steady import MAD_TO_SIGMA
 
@@ -105,22 +106,16 @@ def _median_of_others(cells: pl.DataFrame, over: list[str], name: str) -> pl.Dat
 
 def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Return task, repeat, number, phase and `own`: the host's time in each phase (ns), without waiting."""
-    calls, ranges = parts_by(run.calls, "task"), parts_by(main, "task")
-    parts = [pl.DataFrame(schema={**{k: pl.Int64() for k in _KEY}, "phase": pl.String(), "own": pl.Int64()})]
-    for task, own in parts_by(steps, "task").items():
-        waits = _waiting(calls[task]) if task in calls else Spans(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        inner = phase_ranges(ranges[task], own)
-        phase = pattern_of(pl.col("text"))
-        in_phases = (
-            inner.with_columns(phase=phase, own=_without(inner, waits)).group_by(*_KEY, "phase").agg(pl.sum("own"))
-        )
-        whole = own.select(*_KEY, whole=_without(own, waits))
-        inside = in_phases.group_by(_KEY).agg(inside=pl.sum("own"))
-        rest = whole.join(inside, on=_KEY, how="left").select(
-            *_KEY, phase=pl.lit(REST), own=pl.col("whole") - pl.col("inside").fill_null(0)
-        )
-        parts += [in_phases.select(parts[0].columns), rest]
-    return pl.concat(parts)
+    axis = axis_over(covered(steps), len(run.tasks))
+    waits, inner = _waiting(run.calls, axis), phase_ranges(main, steps)
+    each = inner.with_columns(phase=pattern_of(pl.col("text")), own=_without(inner, waits, axis))
+    in_phases = each.group_by(*_KEY, "phase").agg(pl.sum("own"))
+    whole = steps.select(*_KEY, whole=_without(steps, waits, axis))
+    inside = in_phases.group_by(_KEY).agg(inside=pl.sum("own"))
+    rest = whole.join(inside, on=_KEY, how="left").select(
+        *_KEY, phase=pl.lit(REST), own=pl.col("whole") - pl.col("inside").fill_null(0)
+    )
+    return pl.concat([in_phases.select(rest.columns), rest])
 
 
 def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
@@ -130,16 +125,17 @@ def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
     return times.select(*_KEY, phase=pl.lit(KERNELS), own="own")
 
 
-def _waiting(calls: pl.DataFrame) -> Spans:
-    """Return the spans in which the main thread of a task waits for its device or for other ranks.
+def _waiting(calls: pl.DataFrame, axis: Axis) -> Spans:
+    """Return the spans, on an axis of the tasks, in which each main thread waits for its device or for other ranks.
 
     A call that waits for a whole device without a record of it is no such wait: it is the shorter, the later it begins,
     and so takes up the jitter of the host before it, which delays nobody.
     """
     own = calls.join(main_rows(calls), on=["task", "row"], how="semi", maintain_order="left")
-    return covered(own.filter(recorded_wait() | (pl.col("kind") == MPI)))
+    return covered_by(axis, own.filter(recorded_wait() | (pl.col("kind") == MPI)), "task")
 
 
-def _without(frame: pl.DataFrame, waits: Spans) -> pl.Series:
-    start, end = frame["start"].to_numpy(), frame["end"].to_numpy()
+def _without(frame: pl.DataFrame, waits: Spans, axis: Axis) -> pl.Series:
+    """Return the lengths (ns) of ranges without `waits`, see `_waiting`."""
+    start, end = (axis.at(frame["task"].to_numpy(), frame[c].to_numpy()) for c in ("start", "end"))
     return pl.Series("own", end - start - (time_in(waits, end) - time_in(waits, start)))

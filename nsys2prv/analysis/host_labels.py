@@ -37,7 +37,7 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
             "end": graph.time[nodes],
         }
     )
-    phases = _phases(main, steps).select("task", "start", "end", name=pattern_of(pl.col("text")))
+    phases = phase_ranges(main, steps).select("task", "start", "end", name=pattern_of(pl.col("text")))
     phase = _filling(pieces, phases, "task")
     # A call of CUDA makes calls of the system, such as `ioctl`, and says more.
     of_system, of_cuda = (_filling(pieces, _calls(run, kind), "row") for kind in ("os", "cuda"))
@@ -51,16 +51,6 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
 def _calls(run: Run, kind: str) -> pl.DataFrame:
     own = run.calls.select("row", "start", "end", "name", "kind").filter(pl.col("kind") == kind)
     return own.drop("kind")
-
-
-def _phases(main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return task, start, end and text of the outermost ranges within each iteration."""
-    ranges, parts = parts_by(main, "task"), [main.clear().select("task", "start", "end", "text")]
-    for task, own in parts_by(steps, "task").items():
-        if task in ranges:
-            phases = phase_ranges(ranges[task], own)
-            parts.append(phases.select(pl.lit(task, pl.Int64).alias("task"), "start", "end", "text"))
-    return pl.concat(parts)
 
 
 def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:

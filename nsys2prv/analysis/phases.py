@@ -115,18 +115,19 @@ def outermost(ranges: pl.DataFrame, group: pl.Series) -> pl.DataFrame:
     return ranges.filter(pl.Series(ranges["start"].to_numpy() >= reach))
 
 
-def phase_ranges(ranges: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return the outermost ranges within each iteration of one task: its phases, with the iteration's key."""
-    at = np.searchsorted(steps["start"].to_numpy(), ranges["start"].to_numpy(), side="right") - 1
-    step = steps.select("task", "repeat", "number", "text", began="start", ended="end")[np.maximum(at, 0)].rename(
-        {"text": "iteration"}
-    )
-    inside = (pl.Series(at) >= 0) & (ranges["end"] <= step["ended"])
-    own = ranges.select("start", "end", "text").hstack(step).filter(inside)
-    own = own.filter((pl.col("text") != pl.col("iteration")) | (pl.col("start") != pl.col("began")))
-    ordered = own.sort("start", "end", descending=[False, True])
-    reach = pl.col("end").cum_max().shift(1).over("task", "repeat", "number")
-    return ordered.filter(reach.is_null() | (pl.col("start") >= reach))
+def phase_ranges(main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return the outermost ranges within each iteration, its phases: task, start, end, text, repeat and number.
+
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations. Phases come by task and time.
+    """
+    step = steps.select("task", "repeat", "number", iteration="text", began="start", ended="end").sort("began")
+    ranges = main.select("task", "start", "end", "text").sort("start")
+    found = ranges.join_asof(step, left_on="start", right_on="began", by="task", check_sortedness=False)
+    # The iteration's own range is none of its phases.
+    itself = (pl.col("text") == pl.col("iteration")) & (pl.col("start") == pl.col("began"))
+    inside = found.filter(pl.col("end") <= pl.col("ended"), ~itself)
+    ordered = inside.sort("task", "start", "end", descending=[False, False, True])
+    return outermost(ordered, ordered["task"]).drop("iteration", "began", "ended")
 
 
 def named(pattern: str, number: int, repeat: int) -> str:

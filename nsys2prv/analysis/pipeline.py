@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run, covered_time, parts_by
+from nsys2prv.analysis.frames import NCCL, Run, covered_time
 from nsys2prv.analysis.phases import OCCURRENCE, phase_of, phase_ranges, projected
 from nsys2prv.model.frames import RECEIVE, SEND
 from nsys2prv.run.milestone_kinds import OPTIMIZER
@@ -103,14 +103,10 @@ def _paths(neighbors: dict[int, list[int]]) -> Iterator[list[int]]:
 
 def _spans_of_phases(main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Return OCCURRENCE of the time in which each task's host is in a pipeline's phases; else of its iterations."""
-    ranges, parts = parts_by(main, "task"), [pl.DataFrame(schema=OCCURRENCE)]
-    for task, own in parts_by(steps, "task").items():
-        inner = phase_ranges(ranges[task], own) if task in ranges else steps.clear()
-        chosen = inner.filter(phase_of(pl.col("text")).is_in(_PHASES))
-        spans = chosen.group_by(*_KEY).agg(pl.col("start").min(), pl.col("end").max(), pl.col("text").first())
-        found = spans.with_columns(task=pl.lit(task)).select(pl.col(c).cast(t) for c, t in OCCURRENCE.items())
-        parts += [found.sort("start") if found.height else own.select(*OCCURRENCE)]
-    return pl.concat(parts)
+    chosen = phase_ranges(main, steps).filter(phase_of(pl.col("text")).is_in(_PHASES))
+    spans = chosen.group_by("task", *_KEY).agg(pl.col("start").min(), pl.col("end").max(), pl.col("text").first())
+    others = steps.join(spans, on="task", how="anti")
+    return pl.concat([spans.select(*OCCURRENCE), others.select(*OCCURRENCE)]).sort("task", "start")
 
 
 def _stages(

@@ -76,6 +76,21 @@ def test_texts_of_a_megabyte_number_iterations() -> None:
     assert phases.occurrences(main, f"{long}8")["number"].to_list() == [0]
 
 
+def test_phases_are_the_outermost_ranges_within_an_iteration() -> None:
+    """Of rank 1 no step is known, and rank 2 has no range within its step."""
+    names = ["step 1", "forward", "layer", "backward", "optimizer", "save", "step 2", "forward"]
+    times = [(10, 40), (10, 20), (12, 18), (20, 40), (35, 45), (41, 43), (45, 90), (50, 60)]
+    ranges = [(task, task, *at, name) for task in (0, 1) for at, name in zip(times, names, strict=True)]
+    main = phases.main_ranges(run_of(work_of([]), (), [*ranges, (2, 2, 10, 40, "step 1")], ranks=3))
+    steps = phases.occurrences(main, "step #").filter(pl.col("task") != 1)
+    found = phases.phase_ranges(main.reverse(), steps)
+    assert found.select("task", "number", "repeat", "text", "start", "end").rows() == [
+        (0, 1, 0, "forward", 10, 20),
+        (0, 1, 0, "backward", 20, 40),
+        (0, 2, 0, "forward", 50, 60),
+    ]
+
+
 def test_times_of_an_iteration() -> None:
     work = work_of(
         [(0, 10, 20, "kernel", 6), (0, 15, 40, "nccl", 7), (0, 45, 50, "kernel", 30), (0, 60, 70, "kernel", 50)]
