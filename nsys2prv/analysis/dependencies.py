@@ -58,16 +58,6 @@ class Graph(NamedTuple):
         lag[binding == NO_NODE] = 0
         return lag
 
-    def usual(self) -> tuple[Times, Times]:
-        """Return the weights of a replay that changes nothing: of the edges along chains, and of those that cross."""
-        along = self.time - self.time[self.before]
-        free = np.flatnonzero((self.binding != self.before) | (self.binds != self.along))
-        along[free] = np.clip(along[free], 0, USUAL_LAG[self.along[free]])
-        source, target, kind = self.edges
-        crossing = self.time[target] - self.time[source]
-        bound = (self.binding[target] == source) & (self.binds[target] == kind)
-        return along, np.where(bound, crossing, np.minimum(crossing, USUAL_LAG[kind]))
-
 
 def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     """Build the graph of a run. `operations`: see waiting.CARRIED. Edges that run back in time are left out."""

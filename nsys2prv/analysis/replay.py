@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsys2prv.analysis.dependencies import Graph
-from nsys2prv.analysis.edges import NO_NODE, Nodes
+from nsys2prv.analysis.edges import NO_NODE, USUAL_LAG, Nodes
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Mask, Times
@@ -94,8 +94,17 @@ def _inverse(order: Nodes) -> Nodes:
 
 
 def measured_lengths(graph: Graph) -> Lengths:
-    """Return the lengths with which a replay gives the measured times back."""
-    return Lengths(*graph.usual())
+    """Return the lengths with which a replay gives the measured times back: binding edges as long as they lasted.
+
+    The others are at most as long as is usual for their kind.
+    """
+    along = graph.time - graph.time[graph.before]
+    free = np.flatnonzero((graph.binding != graph.before) | (graph.binds != graph.along))
+    along[free] = np.clip(along[free], 0, USUAL_LAG[graph.along[free]])
+    source, target, kind = graph.edges
+    crossing = graph.time[target] - graph.time[source]
+    bound = (graph.binding[target] == source) & (graph.binds[target] == kind)
+    return Lengths(along, np.where(bound, crossing, np.minimum(crossing, USUAL_LAG[kind])))
 
 
 def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator[Times]:

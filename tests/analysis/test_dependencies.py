@@ -410,7 +410,7 @@ def test_a_thread_that_takes_longer_than_on_the_other_rank_is_delayed() -> None:
     graph = dependencies(run, carried(run))
     found = host_delays(run, graph, pl.DataFrame(steps, schema=OCCURRENCE, orient="row"))
     assert found.select("task", "number", "delay").rows() == [(1, n, 400 * US) for n in range(4)]
-    along, _ = graph.usual()
+    along, _ = measured_lengths(graph)
     shorter = along - without_delays(found, along)
     assert shorter[found["node"].to_numpy()].tolist() == [400 * US] * 4
     assert shorter.sum() == 1600 * US
