@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.computed import computed_until
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames import Run, at_longest
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
@@ -64,8 +64,8 @@ def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
     by_pair = parts.group_by(*key, pl.col("kind").cast(pl.String), "operation").agg(
         pl.len().alias("activities"),
         *sums,
-        waits_at=pl.col("start").sort_by("exposed_waiting_ns").last(),
-        transfers_at=pl.col("ready").sort_by("exposed_transfer_ns").last(),
+        waits_at=at_longest("exposed_waiting_ns"),
+        transfers_at=at_longest("exposed_transfer_ns", "ready"),
     )
     return by_pair.select(pl.col(c).cast(t) for c, t in EXPOSED.items()).sort(
         *key, "kind", "operation", nulls_last=True

@@ -244,6 +244,11 @@ def covered_time(chosen: pl.Expr | None = None) -> pl.Expr:
     return (end - pl.max_horizontal(start, end.cum_max().shift(1))).clip(lower_bound=0).sum()
 
 
+def at_longest(time: str | pl.Expr, at: str = "start") -> pl.Expr:
+    """Return the instant `at` of the longest `time` of a group, of equal ones the latest, to aggregate by."""
+    return pl.col(at).sort_by(time, at).last()
+
+
 def length() -> pl.Expr:
     """Return the recorded length (ns) of each row of WORK."""
     return (pl.col("end") - pl.col("start")) * ~pl.col("instant")

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
-from nsys2prv.analysis.frames import NCCL, whole_with_ns
+from nsys2prv.analysis.frames import NCCL, at_longest, whole_with_ns
 
 FAMILY = "copy/cast"
 
@@ -24,7 +24,7 @@ def conversions(case: Case) -> Iterator[Finding]:
     time = case.kernel_time(total, pl.col("family") == FAMILY)
     saved = CONVERSIONS_SAVED.value * time.saved_at_most
     of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
-    longest = whole_with_ns(of_family, case.found.window.spans).sort("ns")
+    longest = whole_with_ns(of_family, case.found.window.spans).select(at_longest("ns")).item()
     yield Finding(
         "conversions",
         f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {time.text}",
@@ -35,6 +35,6 @@ def conversions(case: Case) -> Iterator[Finding]:
         confidence="low",
         command="nsys2prv analyze RUN --show kernels,classes",
         cfg="analysis/kernel_time_by_class",
-        at_ns=int(longest["start"][-1]),
+        at_ns=int(longest),
         severity=None if saved < HIGH.value * case.iteration_ns else "medium",
     )

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
-from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.frames import NCCL, at_longest
 
 # Highest number of operations in a title.
 MOST_NAMED = 3
@@ -25,9 +25,9 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         moved.group_by("kind", "operation")
         .agg(
             pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum(),
-            at=pl.col("transfers_at").sort_by("exposed_transfer_ns").last(),
+            at=at_longest("exposed_transfer_ns", "transfers_at"),
         )
-        .sort("exposed_transfer_ns", "operation", descending=[True, False])
+        .sort("exposed_transfer_ns", "operation", "kind", descending=[True, False, False])
     )
     kind, at = by_operation.row(0)[0], by_operation.row(0)[-1]
     most = pl.col("exposed_transfer_ns").max()

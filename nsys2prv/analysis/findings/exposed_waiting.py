@@ -60,7 +60,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     who = "Ranks" if others.height else "GPUs"
     what, advice = _why(case, rest)
     names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
-    kind, at = rest.sort("exposed_waiting_ns").select("kind", "waits_at").row(-1)
+    kind, at = rest.sort("exposed_waiting_ns", "waits_at", "kind").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
         f"{who} {what} {text_ms(cost)} {case.unit}",

@@ -10,7 +10,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED
-from nsys2prv.analysis.frames import COPY, NCCL, covered_by, whole_with_ns
+from nsys2prv.analysis.frames import COPY, NCCL, at_longest, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 
@@ -54,7 +54,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
                 evidence={"exposed_copies_ns": round(lost), **_amounts(case, chosen)},
                 command="nsys2prv analyze RUN --show memory-kinds",
                 cfg="analysis/memory_bandwidth",
-                at_ns=int(own.sort("ns")["start"][-1]),
+                at_ns=int(own.select(at_longest("ns")).item()),
             )
 
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.polling import QUERIES
 
 _RUN_AHEAD = (
@@ -28,7 +29,6 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     calls = case.kept_calls(case.device_waits)
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, _ = by_name.sort("ns", "name", descending=[True, False]).row(0)
-    after = case.starved.filter(pl.col("synchronized") > 0).sort("synchronized")
     by_polling = name in QUERIES
     call = f"{name} (polling)" if by_polling else name
     yield Finding(
@@ -40,5 +40,5 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",
         cfg="analysis/host_synchronization",
-        at_ns=int(after["at"][-1]) if after.height else None,
+        at_ns=longest_at(case.starved, "synchronized"),
     )

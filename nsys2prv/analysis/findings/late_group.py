@@ -13,6 +13,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE, SINGLE, TOGETHER
+from nsys2prv.analysis.frames import at_longest
 from nsys2prv.errors import few_ranks
 
 
@@ -77,7 +78,8 @@ def find_group(case: Case) -> LateGroup | None:
     if net < least:
         return None
     for_them = pairs.filter(pl.col("late").is_in(members), pl.col("waiting").is_in(others))
-    return LateGroup(tuple(members), tuple(others), net, for_them.sort("exposed_waiting_ns")["waits_at"][-1])
+    at = for_them.select(at_longest("exposed_waiting_ns", "waits_at")).item()
+    return LateGroup(tuple(members), tuple(others), net, at)
 
 
 def _split(pairs: pl.DataFrame, least: float) -> tuple[list[int], list[int]]:

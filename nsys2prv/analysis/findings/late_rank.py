@@ -196,7 +196,8 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     """Return a rank's delays in single iterations; of the gain without delays it has its share."""
     lost = int(own["delay_ns"].sum())
     gain = min(case.gain("delay=0") * lost / total, lost / case.steps)
-    iteration, repeat, phase, longest = own.sort("delay_ns").select("iteration", "repeat", "phase", "delay_ns").row(-1)
+    columns = ("delay_ns", "repeat", "iteration", "phase")
+    longest, repeat, iteration, phase = own.select(columns).sort(columns).row(-1)
     more = f" and {own.height - 1} more" if own.height > 1 else ""
     hidden = gain < PREDICTED.value * lost / case.steps
     effect = "without it the run is no faster" if hidden else f"{text_ms(gain)} {case.unit}"

@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.analysis.changes import LEAST_SHARE
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE
+from nsys2prv.analysis.frames import at_longest
 
 
 class Latecomer(NamedTuple):
@@ -89,13 +90,14 @@ def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, st
     that of all.
     """
     own = dict(pairs.group_by("waiting").agg(pl.col("exposed_waiting_ns").sum()).rows())
-    summed = pairs.group_by("late", "waiting").agg(pl.col("exposed_waiting_ns").sum(), at=_latest())
+    longest = at_longest("exposed_waiting_ns", "waits_at").alias("waits_at")
+    summed = pairs.group_by("late", "waiting").agg(pl.col("exposed_waiting_ns").sum(), longest)
     # Leave out those that hardly wait: they would lower the median.
     most = pl.col("exposed_waiting_ns").max().over("late")
     by_late = (
         summed.filter(pl.col("exposed_waiting_ns") >= LEAST_WAIT.value * most)
         .group_by("late")
-        .agg(median=pl.col("exposed_waiting_ns").median(), waiting=pl.col("waiting").sort(), at=_latest("at"))
+        .agg(pl.col("exposed_waiting_ns").median(), pl.col("waiting").sort(), longest)
     )
     found = []
     for member, wait, waiting, at in by_late.rows():
@@ -104,11 +106,6 @@ def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, st
         net = (wait - own.get(member, 0)) / steps
         found.append(Latecomer(member, wait / steps, net, compute - mean, compute - usual, tuple(waiting), at))
     return sorted(found, key=lambda one: (-one.net_ns, one.member))
-
-
-def _latest(column: str = "waits_at") -> pl.Expr:
-    # Of equal waits the last one, in whatever order they come.
-    return pl.col(column).sort_by("exposed_waiting_ns", column).last()
 
 
 def compute_of_ranks(case: Case) -> tuple[float, dict[int, float]]:

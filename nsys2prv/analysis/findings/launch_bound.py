@@ -24,7 +24,7 @@ from nsys2prv.analysis.findings.thresholds import (
     WAITS_IN_GRAPH,
 )
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
-from nsys2prv.analysis.frames import COPY, NCCL
+from nsys2prv.analysis.frames import COPY, NCCL, at_longest
 from nsys2prv.analysis.launches import blocking_share
 from nsys2prv.errors import short
 
@@ -72,7 +72,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         confidence="high" if least >= 0.5 * mean else "medium",
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
-        at_ns=case.starved.sort("longest", nulls_last=False)["at"][-1],
+        at_ns=case.starved.select(at_longest("longest", "at")).item(),
     )
 
 

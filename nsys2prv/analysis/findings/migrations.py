@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import COPY, covered_by, whole_with_ns
+from nsys2prv.analysis.frames import COPY, at_longest, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import time_in
 
@@ -44,5 +44,5 @@ def migrations(case: Case) -> Iterator[Finding]:
         },
         command="nsys2prv analyze RUN --show memory,kernels",
         cfg="basics/page_faults",
-        at_ns=int(moved.sort("ns")["start"][-1]),
+        at_ns=int(moved.select(at_longest("ns")).item()),
     )

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import BUBBLE
-from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.frames import NCCL, at_longest
 
 
 def pipeline_bubble(case: Case) -> Iterator[Finding]:
@@ -48,7 +48,7 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         confidence="high" if known else "medium",
         command="nsys2prv analyze RUN --show pipeline,causes",
         cfg="views/nccl",
-        at_ns=messages.sort("exposed_waiting_ns")["waits_at"][-1],
+        at_ns=messages.select(at_longest("exposed_waiting_ns", "waits_at")).item(),
     )
 
 

@@ -16,7 +16,7 @@ from nsys2prv.analysis.findings.thresholds import (
     SMALL_GRIDS_SAVED,
     WARP,
 )
-from nsys2prv.analysis.frames import KERNEL, whole_with_ns
+from nsys2prv.analysis.frames import KERNEL, at_longest, whole_with_ns
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.errors import short
 
@@ -64,9 +64,9 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         alone.group_by(pl.col("name").cast(pl.String))
         .agg(
             lost=(pl.col("ns") * pl.col("unused")).sum(),
-            blocks=pl.col("blocks").sort_by("ns").last(),
-            multiprocessors=pl.col("multiprocessors").sort_by("ns").last(),
-            at=pl.col("start").sort_by("ns").last(),
+            blocks=pl.col("blocks").sort_by("ns", "start").last(),
+            multiprocessors=pl.col("multiprocessors").sort_by("ns", "start").last(),
+            at=at_longest("ns"),
         )
         .sort("lost", "name", descending=[True, False])
     )
@@ -114,8 +114,8 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     resources = pl.col("resources")
     worst = (
         low.group_by(pl.col("name").cast(pl.String), "resources")
-        .agg(pl.col("ns").sum(), pl.col("occupancy").first(), at=pl.col("start").sort_by("ns").last())
-        .sort("ns", "name", descending=[True, False])
+        .agg(pl.col("ns").sum(), pl.col("occupancy").first(), at=at_longest("ns"))
+        .sort("ns", "name", "resources", descending=[True, False, False])
         .with_columns(threads=threads_of(resources), registers=registers_of(resources), shared=shared_of(resources))
         .row(0, named=True)
     )

@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
-from nsys2prv.analysis.frames import MPI, Run, covered_by
+from nsys2prv.analysis.frames import MPI, Run, at_longest, covered_by
 from nsys2prv.analysis.phases import phase_of, projected
 from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.grouped import Axis, axis_over
@@ -107,8 +107,8 @@ def starved(analysis: Analysis) -> pl.DataFrame:
 
 def longest_at(starved: pl.DataFrame, part: str) -> int | None:
     """Return when the longest idle time begins (ns) where most of a part of STARVED is, None where no device has it."""
-    having = starved.filter(pl.col(part) > 0).sort(part, maintain_order=True)
-    return None if having.is_empty() else int(having["at"][-1])
+    at: int | None = starved.filter(pl.col(part) > 0).select(at_longest(part, "at")).item()
+    return at
 
 
 def load_ranges(analysis: Analysis) -> pl.DataFrame:
@@ -299,7 +299,7 @@ def _by_iteration(own: pl.DataFrame, borders: pl.DataFrame, devices: pl.Series) 
     sums = (
         named.filter("steady")
         .group_by(by, maintain_order=True)
-        .agg(pl.col(*PARTS).sum(), longest=length.max(), at=pl.col("start").sort_by(length).last())
+        .agg(pl.col(*PARTS).sum(), longest=length.max(), at=at_longest(length))
     )
     if borders.height:
         steady = (

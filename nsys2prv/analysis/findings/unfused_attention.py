@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
-from nsys2prv.analysis.frames import KERNEL, whole_with_ns
+from nsys2prv.analysis.frames import KERNEL, at_longest, whole_with_ns
 
 CLASS, LOSS = "softmax", "loss"
 
@@ -21,7 +21,7 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
     """
     if not case.found.window.iterations:
         return
-    softmax, useful = _of_layers(case).sort("ns"), sum(case.useful) * case.steps
+    softmax, useful = _of_layers(case), sum(case.useful) * case.steps
     total = float(softmax["ns"].sum())
     if softmax.is_empty() or total < SOFTMAX.value * useful:
         return
@@ -40,7 +40,7 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
         confidence="medium",
         command="nsys2prv analyze RUN --show kernels,classes",
         cfg="analysis/kernel_time_by_class",
-        at_ns=int(softmax["start"][-1]),
+        at_ns=int(softmax.select(at_longest("ns")).item()),
     )
 
 

@@ -10,7 +10,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, NEAR, TWO_LENGTHS, VARYING
-from nsys2prv.analysis.frames import whole_with_ns
+from nsys2prv.analysis.frames import at_longest, whole_with_ns
 from nsys2prv.errors import short
 
 
@@ -33,7 +33,7 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
             usual=pl.col("ns").median(),
             lost=(pl.col("ns") - pl.col("ns").median()).clip(lower_bound=0).sum(),
             longest=pl.col("ns").max(),
-            at=pl.col("start").sort_by("ns").last(),
+            at=at_longest("ns"),
         )
         # A kernel that comes several times an iteration may do other work each time.
         .filter(pl.col("count") <= case.steps, pl.col("count") >= FEWEST_PLACES.value, pl.col("ratio") > VARYING.value)

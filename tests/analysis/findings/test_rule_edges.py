@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.data_loading import data_loading
+from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_on_path import OnPath
 from nsys2prv.analysis.findings.latecomers import _awaited, late_ranks
 from nsys2prv.analysis.findings.launch_bound import _waiting, launch_bound
@@ -18,7 +21,7 @@ from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
-from nsys2prv.analysis.frames import AnalyzedTask, Hardware
+from nsys2prv.analysis.frames import AnalyzedTask, Hardware, at_longest
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.result import find_out
 from nsys2prv.report.identity import Capacity
@@ -329,6 +332,20 @@ def test_evidence_is_of_an_iteration_of_a_rank(line: str, name: str, key: str, e
     """As are the times beside it."""
     found = findings_of(program("\n".join(f"{rank}| {line}" for rank in range(ranks))))[name]
     assert found.evidence[key] == pytest.approx(each, rel=0.01)
+
+
+def test_of_equal_times_the_latest_is_told() -> None:
+    """In whatever order they come."""
+    run = program("0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990")
+    case = case_of(analysis_of(run))
+    backwards = case._replace(found=case.found._replace(run=run._replace(work=run.work.reverse())))
+    assert [one.at_ns for each in (case, backwards) for one in host_copies(each)] == [50_050_000] * 2
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), min_size=1))
+def test_the_place_of_the_longest_depends_on_no_order(times: list[tuple[int, int]]) -> None:
+    frame = pl.DataFrame(times, schema=["ns", "start"], orient="row")
+    assert frame.select(at_longest("ns")).item() == max(times)[1]
 
 
 def test_data_that_is_loaded_beyond_the_iterations_of_the_window_is_told_without_their_range() -> None:
