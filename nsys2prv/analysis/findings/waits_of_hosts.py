@@ -26,6 +26,7 @@ def waits_by_rank(case: Case) -> dict[int, float]:
     kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
     threads = kernels.select("task", row="caller_row").unique()
     waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
+    # Of iterations that are left out none count, even where there are no others: they are no usual waits.
     of_launchers = cut_with_ns(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
     return {case.run.rank(task): counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}
