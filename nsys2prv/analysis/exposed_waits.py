@@ -6,6 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.computed import computed_until
 from nsys2prv.analysis.frames import Run, at_longest
+from nsys2prv.analysis.waiting import with_last
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
@@ -77,9 +78,7 @@ def _late_devices(exchanges: pl.DataFrame) -> pl.DataFrame:
     several = exchanges.filter(
         pl.col("device").drop_nulls().n_unique().over("task") > 1, pl.col("device").is_not_null()
     )
-    came = several.select("kind", waited_for="task", last="start", late_device="device")
-    came = came.unique(["kind", "waited_for", "last"], keep="first", maintain_order=True)
-    joined = exchanges.join(came, on=["kind", "waited_for", "last"], how="left", maintain_order="left")
+    joined = with_last(exchanges, several, late_device="device")
     of_several = pl.col("task").is_in(several["task"].unique().implode())
     own = of_several & (pl.col("waited_for") == pl.col("task"))
     return joined.with_columns(device=pl.when(of_several).then("device"), late_device=pl.when(own).then("late_device"))

@@ -19,6 +19,7 @@ from nsys2prv.analysis.frames import NCCL, TEXT, Run
 from nsys2prv.analysis.host_labels import host_labels
 from nsys2prv.analysis.instants import instant_nodes
 from nsys2prv.analysis.phases import projected
+from nsys2prv.analysis.waiting import with_last
 from nsys2prv.analysis.ways import WayLabels, Ways, find_ways
 from nsys2prv.intervals.spans import Indices, Spans, time_in
 
@@ -98,10 +99,7 @@ def _waits(run: Run, graph: Graph, exchanges: pl.DataFrame, steps: pl.DataFrame,
     begins = exchanges.select(
         *("kind", "index", "task", "start", "last", "waited_for"), node=pl.Series(node), ns=pl.Series(ready - start)
     )
-    arrivals = begins.select("kind", waited_for="task", last="start", late="node").unique(
-        ["kind", "waited_for", "last"], keep="first", maintain_order=True
-    )
-    waits = begins.filter(pl.col("ns") > 0).join(arrivals, on=["kind", "waited_for", "last"], maintain_order="left")
+    waits = with_last(begins.filter(pl.col("ns") > 0), begins, late="node")
     waits = waits.filter((pl.col("node") != NO_NODE) & (pl.col("late") != NO_NODE))
     of_work = pl.when(pl.col("kind") == NCCL).then("index")
     called = run.work["launched"].gather(waits.select(of_work).to_series())

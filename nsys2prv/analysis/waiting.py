@@ -125,6 +125,18 @@ def find_exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
     return found.select(pl.col(c).cast(t) for c, t in EXCHANGE.items()).sort("start", "row", maintain_order=True)
 
 
+def with_last(waits: pl.DataFrame, found: pl.DataFrame, **columns: str) -> pl.DataFrame:
+    """Add to rows of EXCHANGE columns of the activity that came last, null where nothing waits for one.
+
+    `columns`: those of `found`, EXCHANGE with more, by their new names. Of several activities of the task waited for
+    that begin at once, the first in `found` counts.
+    """
+    key = ["kind", "waited_for", "last"]
+    came = found.select("kind", waited_for="task", last="start", **columns)
+    came = came.unique(key, keep="first", maintain_order=True)
+    return waits.join(came, on=key, how="left", maintain_order="left")
+
+
 def _told_by_operations(kernels: pl.DataFrame, described: pl.DataFrame) -> pl.DataFrame:
     """Return NCCL kernels with communicator and bytes of their operations, where they lack those of calls."""
     told = described.select("index", told="communicator", size="bytes").drop_nulls("told")
