@@ -1,4 +1,4 @@
-"""The longest idle times of each device, and the calls of its ranks' host threads meanwhile."""
+"""The longest idle times of each device, the activities around them, and the calls of host threads meanwhile."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ import polars as pl
 from nsys2prv.analysis.device_waits import STREAM_WAIT
 from nsys2prv.analysis.frames import MPI, Run, covered_by, covered_time, devices_of
 from nsys2prv.analysis.host import main_rows
-from nsys2prv.intervals.grouped import axis_over, overlapping
-from nsys2prv.intervals.spans import Indices, Spans, difference, one_span
+from nsys2prv.intervals.grouped import Axis, axis_over, overlapping
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span
 
-# `call` is the host call that overlaps most with the gap (OS calls: of the main thread), `call_ns` by how much;
-# `range` the innermost NVTX range of the rank's main thread that was open when the gap began.
+# `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
+# most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main
+# thread that was open when the gap began.
 GAPS = {
     "rank": pl.Int64(),
     "host": pl.String(),
     "gpu": pl.Int64(),
     "start_ns": pl.Int64(),
     "idle_ns": pl.Int64(),
+    "after": pl.String(),
+    "before": pl.String(),
     "kind": pl.String(),
     "call": pl.String(),
     "call_ns": pl.Int64(),
@@ -36,12 +39,14 @@ def gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count:
     device, length = axis.group(idle.start), idle.end - idle.start
     order = np.lexsort((-length, device))
     longest = order[_place_in_group(device[order]) < count]
-    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
-    tasks = pl.Series("task", [task_of[device.rank] for device in run.devices], pl.Int64)
-    placed = pl.DataFrame(
-        {"device": device[longest], "start": axis.time(idle.start[longest]), "idle_ns": length[longest]}
-    ).with_columns(end=pl.col("start") + pl.col("idle_ns"))
-    found = placed.with_columns(tasks.gather(placed["device"])).sort("task", "start").with_row_index("gap")
+    placed = (
+        pl.DataFrame({"device": device[longest], "start": axis.time(idle.start[longest]), "idle_ns": length[longest]})
+        .with_columns(end=pl.col("start") + pl.col("idle_ns"))
+        .hstack(activities_around(work, axis, idle.end[longest]))
+    )
+    found = (
+        placed.with_columns(tasks_of_devices(run).gather(placed["device"])).sort("task", "start").with_row_index("gap")
+    )
     devices = devices_of(run)
     table = (
         found.join(devices, on="device")
@@ -51,6 +56,27 @@ def gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count:
     )
     ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
     return ordered.select(pl.col(c).cast(t) for c, t in GAPS.items())
+
+
+def tasks_of_devices(run: Run) -> pl.Series:
+    """Return `task` of each device of a run: that of the lowest rank that uses it."""
+    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
+    return pl.Series("task", [task_of[device.rank] for device in run.devices], pl.Int64)
+
+
+def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFrame:
+    """Return `after` and `before`: the names of the activities around idle times that end at places of an axis.
+
+    Null where an idle time is the first or the last one of its device.
+    """
+    ordered = work.sort("device", "start").select("device", "start", name=pl.col("name").cast(pl.String))
+    device = ordered["device"].to_numpy()
+    at = np.searchsorted(axis.at(device, ordered["start"].to_numpy()), ends, side="left")
+    # A row at the end, for what is before the first row and behind the last one.
+    names = pl.concat([ordered.select("device", "name"), pl.DataFrame({"device": [-1], "name": [None]})])
+    own = pl.Series(axis.group(np.maximum(ends - 1, 0)))
+    sides = {"after": names[at - 1], "before": names[at]}
+    return pl.DataFrame({side: rows["name"].set(rows["device"] != own, None) for side, rows in sides.items()})
 
 
 def _place_in_group(group: Indices) -> Indices:
@@ -68,29 +94,32 @@ def _telling(calls: pl.DataFrame) -> pl.DataFrame:
     return own.filter((pl.col("kind") != "os") | (pl.col("row") == pl.col("main")))
 
 
-def _pairs(found: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
-    """Return the intervals of each gap's task that overlap with it, with gap, low and high (its borders)."""
-    wanted = intervals.join(found.select("task").unique(), on="task", how="semi", maintain_order="left")
-    if wanted.is_empty() or found.is_empty():
+def _pairs(idle: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals of each gap's task that overlap with it, with gap, low and high (its borders).
+
+    `idle`: gap, task, start and end.
+    """
+    wanted = intervals.join(idle.select("task").unique(), on="task", how="semi", maintain_order="left")
+    if wanted.is_empty() or idle.is_empty():
         return wanted.clear().with_columns(gap=pl.lit(0, pl.UInt32), low=pl.lit(0), high=pl.lit(0))
-    start, end, task = (found[c].to_numpy() for c in ("start", "end", "task"))
+    start, end, task = (idle[c].to_numpy() for c in ("start", "end", "task"))
     axis = axis_over(one_span(start.min(), end.max()), int(task.max()) + 1)
     a, b = (
         Spans(*(axis.at(frame["task"].to_numpy(), frame[c].to_numpy()) for c in ("start", "end")))
-        for frame in (wanted, found)
+        for frame in (wanted, idle)
     )
     interval, gap = overlapping(a, b)
-    borders = found.select("gap", low="start", high="end")
+    borders = idle.select("gap", low="start", high="end")
     return wanted[interval].hstack(borders[gap])
 
 
-def _busiest(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def _busiest(idle: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Return gap, kind, call and call_ns: the calls that fill most of a gap. Calls of several threads count once.
 
     A synchronization counts before the call that it is in.
     """
     order = pl.col("kind").cast(pl.String).replace_strict({MPI: 0, "synchronization": 1, "cuda": 2}, default=3)
-    cut = _pairs(found, calls).with_columns(
+    cut = _pairs(idle, calls).with_columns(
         start=pl.max_horizontal("start", "low"), end=pl.min_horizontal("end", "high")
     )
     sums = cut.sort("start").group_by("gap", "kind", "name").agg(call_ns=covered_time())
@@ -101,8 +130,11 @@ def _busiest(found: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     return first.select("gap", pl.col("kind").cast(pl.String), "call_ns", call="name")
 
 
-def open_ranges(found: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
-    """Return gap and range: the text of the innermost range that is open when a gap begins."""
-    begins = found.with_columns(end=pl.col("start") + 1)
+def open_ranges(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return gap and range: the text of the innermost range that is open when a gap begins.
+
+    `idle`: gap (in order), task and start; `ranges`: RANGES.
+    """
+    begins = idle.with_columns(end=pl.col("start") + 1)
     inner = _pairs(begins, ranges).sort("gap", "start", "end", descending=[False, True, False])
     return inner.unique("gap", keep="first", maintain_order=True).select("gap", range="text")

@@ -267,9 +267,11 @@ def _gaps(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
             str(row["gpu"]),
             ms(row["start_ns"]),
             ms(row["idle_ns"]),
+            short(row["after"] or "", 30),
+            short(row["before"] or "", 30),
             f"{short(row['call'])} {ms(row['call_ns'])} ms" if row["call"] else "",
             short(row["range"] or ""),
         ]
         for row in table.rows(named=True)
     ]
-    return ["rank", "gpu", "at ms", "idle ms", "longest call of the host", "range"], rows
+    return ["rank", "gpu", "at ms", "idle ms", "after", "before", "longest call of the host", "range"], rows

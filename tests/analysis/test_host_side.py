@@ -70,8 +70,8 @@ def test_the_longest_gaps_come_first_with_what_the_host_did() -> None:
     run = run_of(work, calls[:2], ranges)
     found = gaps(run, main_ranges(run), work, one_span(0, 100), 5)
     assert found.drop("host", "gpu").rows() == [
-        (0, 50, 45, "cuda", "cudaLaunchKernel", 1, "inner"),
-        (0, 10, 30, "mpi", "MPI_Recv", 20, "outer"),
+        (0, 50, 45, "copy", "kernel", "cuda", "cudaLaunchKernel", 1, "inner"),
+        (0, 10, 30, "kernel", "copy", "mpi", "MPI_Recv", 20, "outer"),
     ]
 
 
@@ -91,4 +91,5 @@ def test_what_several_threads_call_at_once_fills_a_gap_once() -> None:
 def test_a_device_that_did_nothing_is_one_gap() -> None:
     work = work_of([(0, 0, 100, "kernel")])
     run = run_of(work)
-    assert gaps(run, main_ranges(run), work, one_span(0, 100), 5).select("rank", "idle_ns").rows() == [(1, 100)]
+    found = gaps(run, main_ranges(run), work, one_span(0, 100), 5)
+    assert found.select("rank", "idle_ns", "after", "before").rows() == [(1, 100, None, None)]

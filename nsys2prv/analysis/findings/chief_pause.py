@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.starved import idle_gaps
 from nsys2prv.analysis.findings.thresholds import ONE_PLACE
-from nsys2prv.analysis.idle import open_ranges
+from nsys2prv.analysis.idle import activities_around, open_ranges, tasks_of_devices
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 
 
@@ -39,23 +38,13 @@ def chief_pause(case: Case) -> Pause | None:
 
 
 def _gaps(case: Case) -> pl.DataFrame:
-    """Return device, task, start, `ns`, and the names of the activities around each idle time without launched work."""
+    """Return task, start, `ns`, `after` and `before` of each idle time without launched work between two activities."""
     axis, _, found = idle_gaps(case.found)
-    names = case.run.work.sort("device", "start").select("device", "task", pl.col("name").cast(pl.String))
-    # An idle time after the last activity of a run has none behind it, one before the first has none before it.
-    at = found["before"].to_numpy()
-    inside = (at > 0) & (at < names.height)
-    found, at = found.filter(pl.Series(inside)), at[inside]
-    around = (
-        names[at].select("device", "task", before="name").hstack(names[at - 1].select(other="device", after="name"))
-    )
     start = found["start"].to_numpy()
-    placed = around.with_columns(
-        start=pl.Series(axis.time(start)),
-        ns=found["until"] - found["start"],
-        own=pl.Series(np.asarray(axis.group(start))),
-    )
-    return placed.filter(pl.col("device") == pl.col("own"), pl.col("other") == pl.col("own"), pl.col("ns") > 0)
+    around = activities_around(case.run.work, axis, found["end"].to_numpy())
+    times = {"start": axis.time(start), "ns": found["until"].to_numpy() - start}
+    placed = pl.DataFrame(times).with_columns(tasks_of_devices(case.run).gather(axis.group(start)))
+    return placed.hstack(around).drop_nulls(["after", "before"]).filter(pl.col("ns") > 0)
 
 
 def _range(case: Case, gaps: pl.DataFrame) -> str:

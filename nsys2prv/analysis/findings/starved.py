@@ -45,8 +45,8 @@ ALLOCATES = r"^(?:cuda(?:Malloc|Free|Host)|cuMem(?:Alloc|Free|Create|Map|Host))"
 class Gaps(NamedTuple):
     """Idle times of the devices of a run, on an axis of the devices.
 
-    `users`: device and task; `found`: start, until (when the host had launched the next work), `caller_row`, the thread
-    of that launch, and `before`, how many activities of all devices begin before its end, in order of the axis.
+    `users`: device and task; `found`: start, end, until (when the host had launched the next work), `caller_row`, the
+    thread of that launch, and `before`, how many activities of all devices begin before its end, in order of the axis.
     """
 
     axis: Axis
@@ -159,6 +159,7 @@ def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> 
     return pl.DataFrame(
         {
             "start": idle.start,
+            "end": idle.end,
             "until": axis.at(device, timed["until"].to_numpy()),
             "before": at,
             "caller_row": known["caller_row"].cast(pl.Int64),
