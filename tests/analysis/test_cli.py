@@ -385,7 +385,7 @@ def test_names_of_programs_do_not_break_tables(tmp_path: Path) -> None:
     lines = said("analyze", str(report), "--phase", name, "--show", "all").splitlines()
     assert "x1b" not in repr("".join(lines))
     assert max(map(len, lines)) < 250
-    assert sum("a b  [31mxxx" in line for line in lines) == 7
+    assert sum("a b  [31mxxx" in line for line in lines) == 8
 
 
 def test_what_only_one_run_has_is_named() -> None:

@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.latecomers import Latecomer
+from nsys2prv.analysis.findings.thresholds import SCATTERED
 from nsys2prv.analysis.host_labels import LAUNCHING
 from nsys2prv.errors import short
 
@@ -20,7 +21,8 @@ INTERPRETER_LOCK = "pthread_cond_timedwait"
 class ChiefCause(NamedTuple):
     """Host work, copies, or transfers from and to others, that made a rank late most, in so many iterations of all.
 
-    `ns`: how long one of the waiting ranks waits because of it (ns of an iteration).
+    `ns`: how long one of the waiting ranks waits because of it (ns of an iteration); `share`: of all that made the rank
+    late.
     """
 
     kind: str
@@ -28,6 +30,12 @@ class ChiefCause(NamedTuple):
     ns: float
     iterations: int
     of_iterations: int
+    share: float
+
+    @property
+    def scattered(self) -> bool:
+        """Return True for launches of a kernel that are a small part of the cause: the host is slow at many places."""
+        return self.name.startswith(LAUNCHING) and self.share < SCATTERED.value
 
 
 def chief_cause(case: Case, rank: int) -> ChiefCause | None:
@@ -36,7 +44,8 @@ def chief_cause(case: Case, rank: int) -> ChiefCause | None:
     named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
     if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
         return None
-    return ChiefCause(*named.select("kind", "name", wait_of_each(case), "iterations", "of_iterations").row(0))
+    share = pl.lit(named["ns"][0] / max(int(causes["ns"].sum()), 1))
+    return ChiefCause(*named.select("kind", "name", wait_of_each(case), "iterations", "of_iterations", share).row(0))
 
 
 def wait_of_each(case: Case) -> pl.Expr:

@@ -98,7 +98,7 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
     predicted = gain >= GAINED.value * late.ns
     cost = min(gain if predicted else case.slack(late.waiting), late.ns)
     what = f"Rank {late.rank}'s {host_work(late.name)}"
-    cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations)
+    cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations, 1.0)
     return Finding(
         "late-rank",
         f"{what} delays {_whom(late.waiting)} by {_how_long(case, cause, late.ns, cost)}",
@@ -173,6 +173,8 @@ def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, 
         what = f"Messages hold up rank {late.member}, which delays"
     elif cause and cause.kind == COPYING:
         what = f"Rank {late.member}'s copies (`{cause.name}`) delay"
+    elif cause and cause.scattered:
+        what = f"Rank {late.member}'s host, slow at many places, delays"
     elif cause:
         what = f"Rank {late.member}'s {host_work(cause.name)} delays"
     return f"{what} {_whom(late.waiting)} by {_how_long(case, cause, delay, cost)}"
@@ -184,7 +186,7 @@ def _whom(waiting: Sequence[int]) -> str:
 
 def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -> str:
     often = ""
-    if cause and cause.iterations:
+    if cause and cause.iterations and not cause.scattered:
         # Programs may exchange results every few iterations only.
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.steps else ""
         often = f", in {cause.iterations} of {cause.of_iterations} iterations{waiting}"

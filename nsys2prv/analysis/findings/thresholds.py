@@ -26,6 +26,9 @@ LONGER_COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
 RECURS = Threshold(0.5, "of the iterations", "what comes less often is a delay of single iterations")
+SCATTERED = Threshold(
+    0.25, "of what makes a rank late", "launches of a kernel that is at all places of a program name none of them"
+)
 PECULIAR = Threshold(0.25, "of the delay", "work that delays others on several ranks is a place, and not a cause")
 SELDOM = Threshold(0.34, "of the iterations", "what comes more often belongs to each iteration")
 MOSTLY_THEN = Threshold(0.8, "of the excess", "what a rank computes longer in the other iterations hardly matters")

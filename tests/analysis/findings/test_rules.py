@@ -950,6 +950,21 @@ def test_products_gain_no_more_than_they_take_of_the_critical_path() -> None:
     assert both["matrix-products"].cost_ns / 1e6 == pytest.approx(0.75 * 3.95, rel=0.02)
 
 
+@pytest.mark.parametrize(("places", "title"), [(5, "Rank 1's host, slow at many places, delays rank 0 by"),
+                                                (2, "Rank 1's host work before `a` delays rank 0 by")])  # fmt: skip
+def test_a_host_that_is_slow_at_many_places_names_none(places: int, title: str) -> None:
+    early = "k @0 5-400, n @10 400-905, wait 20-905"
+    case = case_of(analysis_of(program(f"0| {early}\n1| busy 0-500, k @500 505-900, n @510 900-905")))
+    explanation = case.found.explanation
+    (cause,) = explanation.causes.filter(rank=1).head(1).iter_rows(named=True)
+    rows = [{**cause, "name": f"launching {'abcde'[n]}", "ns": 10_000_000 - n} for n in range(places)]
+    causes = pl.DataFrame(rows, schema=explanation.causes.schema)
+    found = case.found._replace(explanation=explanation._replace(causes=causes))
+    (late,) = late_rank(case._replace(found=found))
+    assert late.title.startswith(title)
+    assert ("iterations" in late.title) == (places == 2)
+
+
 def test_the_copies_of_a_late_rank_are_its_cause() -> None:
     """Rank 0 saves its model: a copy to the host of 4 ms in every iteration."""
     copies = "c:Device-to-Host:Device_to_Pageable @0 5-405, cuda:cudaMemcpyAsync 0-406, k @410 415-500, n @420 500-505"
