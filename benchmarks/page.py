@@ -19,9 +19,10 @@ import numpy as np
 import polars as pl
 from playwright.sync_api import sync_playwright
 
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.page.lines import ACTIVITY, DEVICE, MAIN, PATH, Line, Timeline
 from nsys2prv.page.page import page_with
 
@@ -100,7 +101,7 @@ def analysis(ranks: int) -> Analysis:
         duration=STEPS * STEP_NS,
         streams=tuple(f"row {n}" for n in range(2 * ranks)),
     )
-    found = find_out(run, Question(window="trace"))
+    found = analyze_run(run, Question(window="trace"))
     first = found.iterations.filter(pl.col("iteration") == 0)
     own = np.random.default_rng(4).normal(4e7, 2e6, ranks * STEPS).astype(np.int64)
     many = first.join(pl.DataFrame({"step": range(STEPS)}), how="cross").with_columns(

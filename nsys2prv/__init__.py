@@ -19,10 +19,10 @@ from nsys2prv.model.version import VERSION
 __version__ = VERSION
 
 if TYPE_CHECKING:
+    from nsys2prv.analysis.analysis_record import Analysis
     from nsys2prv.analysis.comparison import Comparison
     from nsys2prv.analysis.conditions import Judgment
     from nsys2prv.analysis.question import Question
-    from nsys2prv.analysis.result import Analysis
     from nsys2prv.commands.align import align
     from nsys2prv.commands.analyze import analyze
     from nsys2prv.commands.batch.batch import BatchResult, batch
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _MODULE_OF = {
     "Alignment": "nsys2prv.run.clocks",
-    "Analysis": "nsys2prv.analysis.result",
+    "Analysis": "nsys2prv.analysis.analysis_record",
     "BatchResult": "nsys2prv.commands.batch.batch",
     "Comparison": "nsys2prv.analysis.comparison",
     "Execution": "nsys2prv.pipeline.workers.execution",

@@ -10,10 +10,10 @@ from typing import Any
 
 import polars as pl
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.iterations import iterations
 from nsys2prv.analysis.phases import main_ranges, occurrences
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import NcclAs
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 
 # Scope of figures that are means over the steady iterations.

@@ -50,6 +50,14 @@ class Efficiency(NamedTuple):
         return any(time.busy_ns for time in self.devices)
 
 
+class Phase(NamedTuple):
+    """Efficiency of an NVTX phase or an iteration; `occurrences` over all ranks."""
+
+    name: str
+    occurrences: int
+    efficiency: Efficiency
+
+
 def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, nccl: NcclAs) -> Efficiency:
     """Return the efficiency over a window of one or more spans. `work`: WORK; an idle device counts with 0."""
     axis = axis_over(window, len(devices))

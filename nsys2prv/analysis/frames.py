@@ -260,6 +260,18 @@ def cut_to(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     return kept.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
 
 
+def restricted(run: Run, low: int, high: int) -> Run:
+    """Return the run within [low, high), with intervals cut at the borders.
+
+    Its window is the time of the device activity left; without any, of MPI calls; else all of [low, high).
+    """
+    work, calls, others = (cut_to(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
+    active = work if work.height else calls.filter(pl.col("kind") == MPI)
+    window = (int(active["start"].min()), int(active["end"].max())) if active.height else (low, high)  # type: ignore[arg-type]
+    ranges = cut_to(run.ranges, low, high)
+    return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, window=window, chosen=(low, high))
+
+
 def whole_with_ns(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
     """Return the intervals that touch spans, whole, with `ns`: their time inside the spans, 0 of an instant."""
     ns = time_in(spans, frame["end"].to_numpy()) - time_in(spans, frame["start"].to_numpy())

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.errors import short
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.

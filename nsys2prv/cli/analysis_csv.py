@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.cli.nsys_columns import as_nsys
 from nsys2prv.cli.sections import SECTIONS
 

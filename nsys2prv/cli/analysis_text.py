@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 import polars as pl
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.metrics import ClassMean
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import found_by, left_out, window_name
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.cli.explanation_tables import Section, explanation_sections

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.cli.text_table import TABLE_ROWS, ms
 from nsys2prv.errors import short
 

@@ -9,10 +9,10 @@ from itertools import islice
 from pathlib import Path
 from textwrap import wrap
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.frames import NCCL
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.comparable import Comparable, comparable
 from nsys2prv.analysis.comparison import Comparison, check_comparable
 from nsys2prv.analysis.conditions import Judgment, condition_of
 from nsys2prv.analysis.conditions import judge as judged
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.database.recorded import LAST, Recorded
 from nsys2prv.errors import few

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.run_name import run_name
 from nsys2prv.errors import UsageError

@@ -21,7 +21,7 @@ from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
 if TYPE_CHECKING:
-    from nsys2prv.analysis.result import Analysis
+    from nsys2prv.analysis.analysis_record import Analysis
 
 
 class Used(NamedTuple):

@@ -13,9 +13,9 @@ import numpy as np
 import polars as pl
 from sqlalchemy import Table
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.comparable import comparable, program_of
 from nsys2prv.analysis.recording import Recording
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.significance import iteration_lengths
 from nsys2prv.database import schema
 from nsys2prv.model.version import VERSION

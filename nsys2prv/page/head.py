@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
 from nsys2prv.model.version import VERSION
 

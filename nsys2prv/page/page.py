@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.comparison import Comparison
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import FAMILIES
 from nsys2prv.model.palette import KINDS as COLORS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.analysis_record import Analysis
 
 Records = Sequence[Mapping[str, Any]]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from analysis_cases import SAMPLES, SHARED, Analysed, Find
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.run.options import RunOptions
 

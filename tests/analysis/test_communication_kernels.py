@@ -8,7 +8,8 @@ import pytest
 from exports import PROCESS, Drawn, export
 
 import nsys2prv
-from nsys2prv.analysis.result import Analysis, Question
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.intervals.classes import ClassRulesError, load_rules
 from nsys2prv.model.event_types import KERNEL, NCCL_KERNEL

@@ -20,8 +20,8 @@ from runs import SAMPLED, parameters, reports_of
 from truth_rows import length, union
 
 import nsys2prv
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.delays import KERNELS
-from nsys2prv.analysis.result import Analysis
 
 CUPTI = "CUPTI_ACTIVITY_KIND_"
 MPI = ("MPI_P2P_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_OTHER_EVENTS")

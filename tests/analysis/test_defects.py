@@ -14,8 +14,8 @@ from analysis_cases import SAMPLES, SHARED
 from exports import MAIN, export
 
 import nsys2prv
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.translation_text import summary_text
 from nsys2prv.commands.inspect import inspect

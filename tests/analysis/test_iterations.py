@@ -7,9 +7,9 @@ import pytest
 from analysis_cases import Analysed, Find, iterations_of, run_of, sql, work_of
 
 from nsys2prv.analysis import phases
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.iterations import compare_ranks
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import find_out
 from nsys2prv.errors import UsageError
 
 STEPS = [(0, 0, 0, 40, "step 1"), (0, 0, 40, 90, "step 2"), (0, 0, 5, 20, "forward")]
@@ -61,7 +61,7 @@ def test_a_text_may_have_the_sign_that_stands_for_a_number(text: str, pattern: s
     """In the table of ranges, too, whose patterns are made of the texts."""
     work = work_of([(0, 10, 20, "kernel", 5)])
     run = run_of(work, (), [(0, 0, 0, 30, text)], ranks=1)
-    found = find_out(run, Question())
+    found = analyze_run(run, Question())
     assert phases.occurrences(phases.main_ranges(run), pattern)["number"].to_list() == numbers
     assert found.ranges.select("range", "launched", "device_ns").rows() == [(pattern, 1, 10)]
 
@@ -134,7 +134,7 @@ def test_an_iteration_has_the_last_number_and_the_work_of_its_own_range(
     work = work_of([(0, 10 * n + 2, 10 * n + 6, "kernel", 10 * n) for n in range(len(texts))])
     ranges = [(0, 0, 10 * n, 10 * n + 5, text) for n, text in enumerate(texts)]
     forward = [(0, 0, 10 * n, 10 * n + 1, "forward") for n in range(len(texts))]
-    found = find_out(run_of(work, (), [*ranges, *forward], ranks=1), Question(phases=(pattern,), iteration=pattern))
+    found = analyze_run(run_of(work, (), [*ranges, *forward], ranks=1), Question(phases=(pattern,), iteration=pattern))
     assert [p.name for p in found.iteration_efficiency] == names
     assert {p.efficiency.window_ns for p in found.iteration_efficiency} == {4}
     assert found.iterations.select(pl.col("device_ns", "forward_ns").unique()).rows() == [(4, 4)]
@@ -143,9 +143,9 @@ def test_an_iteration_has_the_last_number_and_the_work_of_its_own_range(
 
 def test_rows_say_which_time_a_number_comes_only_where_one_does_again() -> None:
     twice = run_of(work_of([]), (), [*STEPS, (0, 0, 95, 99, "step 1")])
-    rows = find_out(twice, Question(iteration="step #")).as_json()["iterations"]["rows"]
+    rows = analyze_run(twice, Question(iteration="step #")).as_json()["iterations"]["rows"]
     assert [(r["iteration"], r["repeat"], r["start_ns"]) for r in rows] == [(1, 0, 0), (2, 0, 40), (1, 1, 95)]
-    once = find_out(run_of(work_of([]), (), STEPS), Question()).as_json()["iterations"]["rows"]
+    once = analyze_run(run_of(work_of([]), (), STEPS), Question()).as_json()["iterations"]["rows"]
     assert all("repeat" not in r for r in once)
 
 
@@ -162,7 +162,7 @@ def test_the_slow_rank_is_named() -> None:
 @pytest.mark.parametrize("wrong", [{"phases": ("nothing",)}, {"iteration": "nothing #"}, {"window": "nothing"}])
 def test_a_range_that_no_rank_has_is_refused_with_those_it_has(wrong: dict[str, object]) -> None:
     with pytest.raises(UsageError, match="step #"):
-        find_out(run_of(work_of([]), (), STEPS), Question(**wrong))  # type: ignore[arg-type]
+        analyze_run(run_of(work_of([]), (), STEPS), Question(**wrong))  # type: ignore[arg-type]
 
 
 def test_backward_is_what_its_process_launched(analysed: Analysed, report: Find) -> None:

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
 from nsys2prv.analysis import metrics
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.clock import clock_at
 from nsys2prv.analysis.columns import FittedColumn, column_spans
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.metrics import NO_CLOCK, ClassMean, MetricFit, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import find_out
 from nsys2prv.commands.analyze import analyze, open_run
 from nsys2prv.intervals.spans import Spans, one_span, time_in
 from nsys2prv.pipeline.workers.execution import Execution
@@ -66,11 +66,12 @@ def fitted(spans: dict[FittedColumn, Spans], window: Spans, truth: dict[str, flo
 def test_the_borders_of_parts_lie_in_all_spans_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without iterations, of a run that was recorded with a pause."""
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(metrics, "fold_borders", lambda low, high, begins: asked.append((low, high)) or begins)
+    borders = "nsys2prv.analysis.analyze_run.fold_borders"
+    monkeypatch.setattr(borders, lambda low, high, begins: asked.append((low, high)) or begins)
     run = run_of(work_of([(0, 0, 20, "kernel"), (0, 60, 100, "kernel")]), ranks=1)
     samples = (Sampled(0, "metric", 1, lambda: iter([(np.array([0]), np.array([50]))])),)
     pauses = (Spans(np.array([0, 50]), np.array([30, 100])),)
-    find_out(run._replace(samples=samples, captures=pauses), Question())
+    analyze_run(run._replace(samples=samples, captures=pauses), Question())
     assert asked == [(0, 100)]
 
 

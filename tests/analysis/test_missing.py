@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from analysis_cases import Activity, run_of, work_of
 
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import find_out
 
 # (device, start, end, kind, launched), (task, row, start, end, kind, name), (task, row, start, end, text).
 KERNEL: Activity = (0, 0, 50, "kernel", 0)
@@ -19,7 +19,7 @@ RANGES = [(0, 0, 0, 100, "step 1")]
 
 
 def missing(work: Sequence[Activity], calls: Sequence[Any] = CALLS, ranges: Sequence[Any] = RANGES) -> dict[str, str]:
-    return find_out(run_of(work_of(work), calls, ranges), Question()).missing
+    return analyze_run(run_of(work_of(work), calls, ranges), Question()).missing
 
 
 @pytest.mark.parametrize(

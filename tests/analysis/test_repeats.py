@@ -8,10 +8,11 @@ import polars as pl
 import pytest
 from analysis_cases import run_of
 
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import WORK
+from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.repeats import find_repeats
-from nsys2prv.analysis.result import Question, find_out
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.run.milestone_kinds import OF_COLLECTIVE, OF_ORDER
@@ -288,7 +289,7 @@ def test_calls_of_mpi_are_milestones_where_no_work_is(
     assert (found.milestone if found else None) == milestone
     if found:
         assert found.steps.group_by("task").len().sort("task").rows() == [(0, count), (1, count)]
-        spans = find_out(run, Question()).window.spans
+        spans = analyze_run(run, Question()).window.spans
         at = 10 * names.index(str(milestone))
         assert (spans.start.tolist(), spans.end.tolist()) == ([at], [5000 + 200 + at])
 
@@ -296,7 +297,9 @@ def test_calls_of_mpi_are_milestones_where_no_work_is(
 def test_the_verdict_gives_no_length_of_iterations_of_which_nothing_can_be_replayed() -> None:
     """Calls of no known communicator are no instants of the graph: there is nothing to predict."""
     calls = [one for task in range(2) for one in calls_of([n * 1000 for n in range(6)], "MPI_Allreduce", task=task)]
-    verdict = verdict_of(with_findings(find_out(run_of(pl.DataFrame(schema=WORK), calls), Question())), [Path("run")])
+    verdict = verdict_of(
+        with_findings(analyze_run(run_of(pl.DataFrame(schema=WORK), calls), Question())), [Path("run")]
+    )
     assert "Window: steady, iterations 0 to 4, 0.005 ms\n" in verdict
     assert "  Iterations found by `MPI_Allreduce`, which repeats on every rank\n" in verdict
 
@@ -304,7 +307,7 @@ def test_the_verdict_gives_no_length_of_iterations_of_which_nothing_can_be_repla
 @pytest.mark.parametrize(("inputs", "stands"), [(["run"], False), ([f"rank{n:02}.sqlite" for n in range(16)], True)])
 def test_the_verdict_says_what_run_stands_for_in_its_commands(inputs: list[str], stands: bool) -> None:
     calls = [one for task in range(2) for one in calls_of([n * 1000 for n in range(6)], "MPI_Allreduce", task=task)]
-    found = with_findings(find_out(run_of(pl.DataFrame(schema=WORK), calls), Question()))
+    found = with_findings(analyze_run(run_of(pl.DataFrame(schema=WORK), calls), Question()))
     last = verdict_of(found, [Path(name) for name in inputs]).splitlines()[-1]
     assert last.endswith("|all, where RUN stands for the reports") == stands
 
@@ -491,9 +494,9 @@ def test_what_comes_every_few_iterations_is_none(every: int) -> None:
 
 def test_json_and_text_say_how_iterations_were_found() -> None:
     run = run_of(steps((GEMM, ADAM), [0, 1000, 2000, 3000, 4000, 5000]))
-    found = find_out(run, Question())
+    found = analyze_run(run, Question())
     assert found.as_json()["iterations"]["found_by"] == "multi_tensor_apply_kernel"
     assert "Iterations found by `multi_tensor_apply_kernel`" in text_of(found, held=False)
     assert found.iterations["iteration"].unique().sort().to_list() == [0, 1, 2, 3, 4]
     numbered = run_of(run.work, (), [(t, 0, 1000 * n, 1000 * n + 900, f"step {n}") for t in (0, 1) for n in range(6)])
-    assert find_out(numbered, Question()).as_json()["iterations"]["found_by"] is None
+    assert analyze_run(numbered, Question()).as_json()["iterations"]["found_by"] is None

@@ -16,7 +16,7 @@ from truth_rows import length, union
 import nsys2prv
 from nsys2prv.analysis import phases, window
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.result import Question
+from nsys2prv.analysis.question import Question
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.options import RunOptions

@@ -13,9 +13,9 @@ from analysis_cases import SAMPLES, run_of, work_of
 
 import nsys2prv
 from nsys2prv import Selection
-from nsys2prv.analysis.frames import TEXT
+from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.frames import TEXT, restricted
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import find_out, restricted
 from nsys2prv.run.options import RunOptions
 
 OTHER_METRICS = "UPDATE TARGET_INFO_GPU_METRICS SET metricName = replace(metricName, 'Tensor Active', 'Other')"
@@ -66,7 +66,7 @@ def test_the_window_of_a_part_is_that_of_what_the_run_has() -> None:
 def test_all_of_a_part_is_the_time_that_was_chosen() -> None:
     """Its work is not a share of the whole run's time."""
     part = restricted(run_of(work_of([(0, 0, 90, "kernel")]), ranks=1), 40, 60)
-    found = find_out(part, Question(window="trace"))
+    found = analyze_run(part, Question(window="trace"))
     assert (found.window.start, found.window.end, found.efficiency.parallel) == (40, 60, 1)
 
 
@@ -88,7 +88,7 @@ def test_what_a_chosen_time_cuts_is_not_taken_for_whole() -> None:
         launched=pl.Series([5, 42, 45, 46]),
     )
     run = run_of(work, ranks=1)._replace(communicator_sizes={"world": 2})
-    found = find_out(restricted(run, 40, 60), Question(window="trace"))
+    found = analyze_run(restricted(run, 40, 60), Question(window="trace"))
     assert found.bandwidths.select("kernels", "bytes", "bus_p50_gb_s").rows() == [(1, 40, 10.0)]
     assert found.memory.filter(rank=0).select("total_ns", "bytes", "gb_s").rows() == [(10, 200, 20.0)]
     assert found.launches.filter(rank=0, name="nccl").select("count", "wait_p50_ns").rows() == [(2, 6.0)]

@@ -14,8 +14,8 @@ from construct.report import open_copy
 from runs import Command, parameters, reports_of
 from truth_waiting import Activity, Split, mpi, nccl, split
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import EXCHANGE, carried, communication, find_exchanges, waiting_matrix
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.whatif import what_if

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from page_cases import Opened, reports_at
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.page.page import page
 

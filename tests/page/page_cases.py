@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 from analysis_cases import SAMPLES, SHARED, run_of, work_of
 
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out
 
 RUNS = ["gpt-ddp", "mpi-halo", "mesh-tp-pp", "mpi-cpu", "single/saxpy.sqlite", "single/openmp.sqlite"]
 
@@ -36,7 +37,7 @@ def many_ranks(count: int, text: str = "kernel", steps: int = 4) -> Analysis:
     frame = work_of(work).with_columns(
         kind=pl.when(pl.col("kind") == "nccl").then(pl.lit("nccl")).otherwise(pl.lit("kernel"))
     )
-    return find_out(run_of(frame, calls, ranges, count), Question())
+    return analyze_run(run_of(frame, calls, ranges, count), Question())
 
 
 class Opened:

@@ -18,9 +18,10 @@ from color_vision import apart
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import IDLE_COLOR, Color
 from nsys2prv.page import detail
@@ -180,7 +181,7 @@ def test_the_main_thread_is_that_of_the_analysis() -> None:
     ]
     ranges = [(1, 4, 0, 90, "helper"), (2, 8, 0, 50, "first"), (2, 9, 0, 90, "second")]
     run = run_of(work_of([(0, 5, 20, "kernel", 2), (1, 5, 20, "kernel", 2)]), calls, ranges, ranks=3)
-    found = find_out(run._replace(row_labels=tuple(f"row {n}" for n in range(10))), Question())
+    found = analyze_run(run._replace(row_labels=tuple(f"row {n}" for n in range(10))), Question())
     drawn = timeline(found).lines
     main = {line.rank: line.label for line in drawn if line.kind == MAIN}
     assert {task: f"row {row}" for task, row in main_rows(run.calls).rows()} == {0: "row 2", 1: "row 6"}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from page_cases import RUNS, Opened
 
-from nsys2prv.analysis.result import Analysis
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.cli.analysis_text import sections, window_lines
 from nsys2prv.page.page import page
 from nsys2prv.page.tables import tables

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from page_cases import Opened
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.comparable import comparable
 from nsys2prv.analysis.comparison import Comparison
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.page.page import comparison_page
 
 pytestmark = pytest.mark.browser

@@ -10,8 +10,9 @@ import pytest
 from analysis_cases import run_of, work_of
 from page_cases import RUNS, Opened, many_ranks
 
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.page import detail
 from nsys2prv.page.page import page
 
@@ -308,7 +309,7 @@ def test_a_strip_of_many_ranks_shows_those_that_are_scrolled_to(opened: Open) ->
 
 
 def test_a_run_without_anything_opens(opened: Open) -> None:
-    one = opened(page(find_out(run_of(work_of([]), ranks=1)._replace(devices=()), Question()), "nothing"))
+    one = opened(page(analyze_run(run_of(work_of([]), ranks=1)._replace(devices=()), Question()), "nothing"))
     assert "The reports hold no device activity." in one.text()
     assert one.tab.evaluate("timelines[0].rows.length") == 0
     one.tab.locator(".rows").focus()

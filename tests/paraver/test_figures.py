@@ -21,8 +21,8 @@ from truth import MS, OVERLAP, STEADY, Run, steady
 from truth_rows import Table
 
 import nsys2prv
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model import event_types

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.frames import MPI, NCCL, Run, covered_by, cut_with_ns
-from nsys2prv.analysis.result import Analysis
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.run.steady import NAMED_WINDOWS

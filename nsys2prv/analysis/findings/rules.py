@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.allocations import allocations
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
@@ -39,7 +41,6 @@ from nsys2prv.analysis.findings.unfused_elementwise import unfused_elementwise
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out
 
 Rule = Callable[[Case], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
@@ -78,7 +79,7 @@ RULES: tuple[Rule, ...] = (
 
 def conclude(run: Run, question: Question) -> Analysis:
     """Answer a question about a run, with findings. Raises UsageError for a range that no rank has."""
-    return with_findings(find_out(run, question))
+    return with_findings(analyze_run(run, question))
 
 
 def with_findings(analysis: Analysis) -> Analysis:

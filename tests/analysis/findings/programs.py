@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import Analysis, find_out
 from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
 
 UNIT = 10_000
@@ -121,7 +122,7 @@ def _arrived(parts: pl.DataFrame) -> pl.DataFrame:
 
 def analysis_of(run: Run) -> Analysis:
     """The analysis of a run with its findings."""
-    return with_findings(find_out(run, Question(metrics=())))
+    return with_findings(analyze_run(run, Question(metrics=())))
 
 
 def findings_of(run: Run) -> dict[str, Finding]:

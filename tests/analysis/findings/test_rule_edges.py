@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from programs import analysis_of, findings_of, of_processes, program
 
+from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.data_loading import data_loading
@@ -23,7 +24,6 @@ from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import AnalyzedTask, Hardware, at_longest
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.result import find_out
 from nsys2prv.report.identity import Capacity
 
 GOOD = "0| k @0 2-500, k @10 500-990, n @20 990-995\n1| k @0 2-500, k @10 500-990, n @20 990-995"
@@ -102,7 +102,7 @@ def test_the_window_of_a_step_has_the_delays_of_this_step_only() -> None:
 def test_in_another_window_kernels_lose_what_they_do_in_its_iterations(window: str, costs: list[float]) -> None:
     """12 ms over 2 devices and 6 iterations, of which half could be saved."""
     run = program(GOOD, step2_rank0="part 0-900, k @0 2-500, k @10 500-990, n @20 990-995")
-    case = case_of(find_out(run, Question(window=window, metrics=())))
+    case = case_of(analyze_run(run, Question(window=window, metrics=())))
     table = pl.DataFrame(
         {"family": ["kernel"], "waiting": [1.8], "transfer": [1.0], "waiting_ns": [12_000_000], "transfer_ns": [0]}
     )

@@ -1,0 +1,124 @@
+"""The record of everything that one analysis finds, as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.analysis_json import (
+    device_values,
+    fit_values,
+    fractions,
+    iteration_rows,
+    phase_values,
+    window_values,
+)
+from nsys2prv.analysis.efficiency import Efficiency, Phase
+from nsys2prv.analysis.explanation import Explanation
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.host import HostEfficiency
+from nsys2prv.analysis.iterations import Ranks
+from nsys2prv.analysis.metrics import MetricFit
+from nsys2prv.analysis.ncu.tables import NcuFigures
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.waiting import ALL_OPERATIONS
+from nsys2prv.run.steady import Window
+
+
+class Analysis(NamedTuple):
+    """The figures of a run. Times are ns of the trace.
+
+    `main_ranges`: RANGES of the main threads. `window`: the time that figures cover; `efficiency`, `host`: in it.
+    `phases`: of the ranges that the question names. `iteration_pattern`: the range of an iteration, None without
+    iterations; `iteration_efficiency`: by number; `iterations`: columns ITERATION; `ranks`: compared by them; `delays`:
+    DELAY. `found_by`: the work by whose repetition iterations were found, None for ranges.
+    `overlap`: columns OVERLAP; `metrics`: fits over all GPUs, if several, and of each; `gaps`: GAPS; `launches`,
+    `queues`: LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
+    `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name), `nvtx` (by name,
+    DOMAIN:TEXT): rank (null: all ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched,
+    device_ns. `explanation`: waiting, critical path, causes of idle time and predictions. `missing`: what the reports
+    lack -> what records it. `ncu`: figures of the files of Nsight Compute; None without such files. `findings`: the
+    worst first.
+    """
+
+    question: Question
+    run: Run
+    main_ranges: pl.DataFrame
+    window: Window
+    efficiency: Efficiency
+    host: HostEfficiency
+    phases: tuple[Phase, ...]
+    iteration_pattern: str | None
+    iteration_efficiency: tuple[Phase, ...]
+    iterations: pl.DataFrame
+    ranks: Ranks | None
+    delays: pl.DataFrame
+    overlap: pl.DataFrame
+    metrics: tuple[MetricFit, ...]
+    kernels: pl.DataFrame
+    classes: pl.DataFrame
+    memory: pl.DataFrame
+    api: pl.DataFrame
+    ranges: pl.DataFrame
+    nvtx: pl.DataFrame
+    gaps: pl.DataFrame
+    launches: pl.DataFrame
+    queues: pl.DataFrame
+    bandwidths: pl.DataFrame
+    memory_kinds: pl.DataFrame
+    explanation: Explanation
+    missing: Mapping[str, str] = {}
+    ncu: NcuFigures | None = None
+    found_by: str | None = None
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def communication_factors(self) -> dict[str, float]:
+        """Return serialization and transfer, whose product is the communication efficiency; empty if NCCL is useful."""
+        factors = self.explanation.factors
+        return factors._asdict() if factors and self.question.nccl == "communication" else {}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return all of it as JSON values."""
+        every = self.overlap.filter(pl.col("operation") == ALL_OPERATIONS).drop("communicator", "operation")
+        return {
+            "findings": [one.as_json() for one in self.findings],
+            "window": window_values(self.window),
+            "nccl": self.question.nccl,
+            "devices": device_values(self.efficiency),
+            "efficiency": {**fractions(self.efficiency), **self.communication_factors},
+            "host": {
+                "ranks": [t._asdict() for t in self.host.ranks],
+                **{k: v for k, v in self.host._asdict().items() if k != "ranks"},
+            },
+            "overlap": every.to_dicts(),
+            "overlap_by_operation": self.overlap.filter(pl.col("operation") != ALL_OPERATIONS).to_dicts(),
+            "phases": [phase_values(p) for p in self.phases],
+            "iterations": {
+                "pattern": self.iteration_pattern,
+                "found_by": self.found_by,
+                "efficiency": [phase_values(p) for p in self.iteration_efficiency],
+                "ranks": self.ranks._asdict() if self.ranks else None,
+                "delays": self.delays.to_dicts(),
+                "rows": iteration_rows(self.iterations),
+            },
+            "metrics": [fit_values(f, self.run) for f in self.metrics],
+            "kernels": self.kernels.to_dicts(),
+            "classes": self.classes.to_dicts(),
+            "memory": self.memory.to_dicts(),
+            "api": self.api.to_dicts(),
+            "ranges": self.ranges.to_dicts(),
+            "idle": self.gaps.to_dicts(),
+            "memory_kinds": self.memory_kinds.to_dicts(),
+            "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},
+            **self.explanation.as_json(self.run),
+            "nccl_bandwidths": self.bandwidths.to_dicts(),
+            "defects": [{**d._asdict(), "reports": list(d.reports)} for d in self.run.defects],
+            "warnings": list(self.run.remarks),
+            "details": list(self.run.details),
+            "missing": [{"what": what, "record": advice} for what, advice in self.missing.items()],
+            **({} if self.ncu is None else {"ncu": self.ncu.as_json()}),
+        }

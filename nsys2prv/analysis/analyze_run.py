@@ -1,0 +1,149 @@
+"""Answer a question about a run: compute each figure of an analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.collectives import nccl_bandwidths
+from nsys2prv.analysis.columns import column_spans
+from nsys2prv.analysis.delays import delays
+from nsys2prv.analysis.efficiency import NcclAs, Phase, efficiency, efficiency_by_occurrence
+from nsys2prv.analysis.explanation import explain
+from nsys2prv.analysis.frames import COPY, Run, cut_with_ns, parts_by, whole_with_ns
+from nsys2prv.analysis.host import host_efficiency
+from nsys2prv.analysis.idle import gaps
+from nsys2prv.analysis.iterations import ITERATION, compare_ranks, iterations
+from nsys2prv.analysis.kernels import SUMMARY, memory_sums, summary, with_rank
+from nsys2prv.analysis.launches import launches, queues
+from nsys2prv.analysis.located import locate, no_range
+from nsys2prv.analysis.metrics import MetricFit, Sums, fold_borders, pooled, solve, sum_up
+from nsys2prv.analysis.missing import missing_data
+from nsys2prv.analysis.ncu.tables import ncu_figures, with_figures
+from nsys2prv.analysis.overlap import overlap
+from nsys2prv.analysis.phases import named, occurrences, phase_window, projected
+from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.ranges import range_sums, ranges_in
+from nsys2prv.analysis.window import kept_steps
+from nsys2prv.intervals.spans import Spans, Times
+from nsys2prv.model.event_types import DEFAULT_DOMAIN
+from nsys2prv.run.steady import Window
+
+
+def analyze_run(run: Run, question: Question) -> Analysis:
+    """Answer a question about a run. Raises UsageError for a range that no rank has."""
+    main, pattern, steps, occurring, chosen, found_by = locate(run, question)
+    window = chosen.spans
+    by_name = tuple(_named_phase(run, cut_with_ns(run.work, window), main, n, question.nccl) for n in question.phases)
+    per_iteration = _per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else ()
+    # The dependency graph takes most memory: beside it no copy of the run's work is held.
+    del occurring
+    explanation = explain(run, steps, main, chosen)
+    work = cut_with_ns(run.work, window)
+    table = iterations(run, main, steps, chosen) if pattern else pl.DataFrame(schema=ITERATION)
+    ranks = [t.rank for t in run.tasks]
+    copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), window), ranks)
+    fits = tuple(_metric_fits(run, work, window, steps, question.by))
+    ranked = with_rank(work, ranks)
+    profiled = ncu_figures(ranked, run, question.by, fits)
+    return Analysis(
+        question=question,
+        run=run,
+        main_ranges=main,
+        window=chosen,
+        efficiency=efficiency(work, run.devices, window, question.nccl),
+        host=host_efficiency(run, window),
+        phases=by_name,
+        iteration_pattern=pattern,
+        iteration_efficiency=per_iteration,
+        iterations=table,
+        ranks=compare_ranks(table.filter("steady")),
+        delays=delays(run, main, steps.clear() if found_by else kept_steps(steps, chosen)),
+        overlap=overlap(run, work, window),
+        metrics=fits,
+        kernels=with_figures(_sums(ranked.filter(pl.col("kind") != COPY), ["class", "name"]), ranked, run, profiled),
+        classes=_sums(ranked, ["family"]),
+        memory=memory_sums(copies, ["name"]),
+        memory_kinds=memory_sums(copies, ["name", "memory"]),
+        launches=launches(run, window),
+        queues=queues(run, window),
+        bandwidths=nccl_bandwidths(run, window),
+        api=_api_sums(run, chosen, ranks),
+        ranges=range_sums(work, ranges_in(run, chosen, main, steps)),
+        nvtx=_nvtx_sums(run, chosen, ranks),
+        gaps=gaps(run, main, work, window, question.gaps),
+        explanation=explanation,
+        missing=missing_data(run),
+        ncu=profiled,
+        found_by=found_by,
+    )
+
+
+def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nccl: NcclAs) -> Phase:
+    found = occurrences(main, name)
+    if found.is_empty():
+        raise no_range("--phase", name, main)
+    own = projected(work, found)
+    return Phase(name, found.height, efficiency(own, run.devices, phase_window(own), nccl))
+
+
+def _per_iteration(
+    run: Run, occurring: pl.DataFrame, steps: pl.DataFrame, pattern: str, nccl: NcclAs
+) -> tuple[Phase, ...]:
+    counts = {(repeat, number): count for repeat, number, count in steps.group_by("repeat", "number").len().rows()}
+    found = efficiency_by_occurrence(occurring, run.devices, nccl)
+    return tuple(
+        Phase(named(pattern, number, repeat), counts[repeat, number], own) for (repeat, number), own in found.items()
+    )
+
+
+def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
+    """Return the host calls of a window. For the device window return all calls, since they begin before it."""
+    of_devices = window.name == "device" or (window.name == "steady" and not window.iterations)
+    return calls if of_devices else cut_with_ns(calls, window.spans)
+
+
+def _api_sums(run: Run, window: Window, ranks: Sequence[int]) -> pl.DataFrame:
+    calls = pl.concat([_calls(c, window) for c in (run.calls, run.other_calls)])
+    return _sums(with_rank(calls, ranks), ["kind", "name"])
+
+
+def _nvtx_sums(run: Run, window: Window, ranks: Sequence[int]) -> pl.DataFrame:
+    """Return sums of ranges by the names that `nsys stats` gives them: `DOMAIN:TEXT`, without a domain `:TEXT`."""
+    sums = _sums(with_rank(_calls(run.ranges, window), ranks), ["domain", "text"])
+    domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
+    tagged = sums.select("rank", pl.format("{}:{}", domain, "text").alias("name"), *SUMMARY)
+    return tagged.sort("rank", "total_ns", "name", descending=[False, True, False], nulls_last=False)
+
+
+def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return sums per rank, and over all ranks with `rank` null."""
+    over_all, ranks = summary(frame, by), frame["rank"].unique()
+    if len(ranks) == 1:
+        # With one rank its sums are those over all ranks, and grouping millions of calls takes long.
+        per_rank = over_all.select(pl.lit(ranks[0], pl.Int64).alias("rank"), pl.all())
+    else:
+        per_rank = summary(frame, ["rank", *by])
+    return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
+
+
+def _metric_fits(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, by: str) -> Iterator[MetricFit]:
+    """Return the fits of each metric: over all GPUs if there are several, then of each GPU."""
+    by_device = parts_by(work, "device")
+    sums: dict[str, list[Sums]] = {}
+    for sampled in run.samples:
+        own = by_device.get(sampled.device, work.clear())
+        begins = _device_begins(projected(own, steps)) if steps.height else np.zeros(0, np.int64)
+        borders = fold_borders(int(window.start[0]), int(window.end[-1]), begins)
+        own_sums = sums.setdefault(sampled.metric, [])
+        own_sums.append(sum_up(sampled, column_spans(own, by, window), window, borders))
+    for own_sums in sums.values():
+        together = [pooled(own_sums)] if len(own_sums) > 1 else []
+        yield from filter(None, map(solve, [*together, *sorted(own_sums, key=lambda one: one.device or 0)]))
+
+
+def _device_begins(launched: pl.DataFrame) -> Times:
+    return launched.group_by("number", "repeat").agg(pl.col("start").min())["start"].sort().to_numpy()
