@@ -30,7 +30,7 @@ from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, Communicators
 from nsys2prv.run.matching.match_keys import end_keys
-from nsys2prv.run.matching.messages import Findings
+from nsys2prv.run.matching.messages import MatchCounts
 
 ON_NODE = 8
 STEP_NS = 1000
@@ -102,9 +102,9 @@ def matched(plan: Any, keys: MatchKeys, folder: Path, limits: Limits) -> Iterato
 
 
 class Found(NamedTuple):
-    """Findings, distinct messages by sender and time, partitions, and points of waiting events."""
+    """Counts of matching, distinct messages by sender and time, partitions, and points of waiting events."""
 
-    findings: Findings
+    counts: MatchCounts
     messages: int
     partitions: int
     waiting: int
@@ -112,12 +112,12 @@ class Found(NamedTuple):
 
 def run(ranks: int, operations: int, limits: Limits = DEFAULT_LIMITS) -> Found:
     """Match a synthetic run, with its waits."""
-    total, distinct, arrivals = Findings(), 0, []
+    total, distinct, arrivals = MatchCounts(), 0, []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         plan, keys = synthetic(folder, ranks, operations)
         for result, messages in matched(plan, keys, folder, limits):
-            total.add(result.findings)
+            total.add(result.counts)
             distinct += messages
             arrivals.append(result.arrivals)
         team = Workers(map, 1, folder, limits, Progress(quiet=True))
@@ -129,12 +129,12 @@ def main(ranks: int = 1024, operations: int = 10_000) -> None:
     """Print what matching took."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
-    findings, distinct, parts, waiting = run(ranks, operations)
+    counts, distinct, parts, waiting = run(ranks, operations)
     seconds = time.perf_counter() - started
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{ranks} ranks, {operations} operations each: {distinct:,} messages, {findings.operations:,} collectives,")
+    print(f"{ranks} ranks, {operations} operations each: {distinct:,} messages, {counts.operations:,} collectives,")
     print(f"{waiting:,} points of waiting events,")
-    print(f"{sum(findings.left.values())} ends left, {findings.mismatched} mismatches, {parts} partitions,")
+    print(f"{sum(counts.left.values())} ends left, {counts.mismatched} mismatches, {parts} partitions,")
     peak = f"peak {after / 1024:.0f} MiB, of it {before / 1024:.0f} at the start"
     print(f"{seconds:.1f} s (making the ends included), {peak}")
 

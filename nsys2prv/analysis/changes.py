@@ -51,7 +51,7 @@ class Model(NamedTuple):
 
     run: Run
     graph: Graph
-    delays: pl.DataFrame
+    host_delays: pl.DataFrame
     marks: pl.DataFrame
     kept: tuple[tuple[int, int], ...]
     phases: pl.Series
@@ -157,7 +157,7 @@ def find_after_calls(run: Run, graph: Graph) -> AfterCalls:
 
 def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the delays of host threads."""
-    shorter = without_delays(model.delays, lengths.along)
+    shorter = without_delays(model.host_delays, lengths.along)
     return lengths._replace(along=_times(shorter + factor * (lengths.along - shorter)))
 
 

@@ -169,7 +169,7 @@ class Run(NamedTuple):
     # Number of ranks of each communicator by name; 0: not known.
     communicator_sizes: Mapping[str, int] = {}
     # Families with rows in the reports.
-    recorded: frozenset[str] = frozenset()
+    recorded_families: frozenset[str] = frozenset()
     # Defects of the reports, the worst first; and remarks that hardly matter.
     defects: tuple[Defect, ...] = ()
     details: tuple[str, ...] = ()

@@ -104,7 +104,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         other_calls=_calls(plan, span, other=True),
         row_labels=plan.objects.rows.label,
         communicator_sizes=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
-        recorded=recorded_families(plan),
+        recorded_families=recorded_families(plan),
         defects=find_defects(plan.summaries),
         recording=recording_of(plan),
         details=(*other_losses(plan, intended=True), *said_losses(plan, routine=True)),
@@ -148,7 +148,7 @@ def gathered_rows(plan: Plan, span: Span | None = None) -> GatheredRows:
     rows = {True: 0.0, False: 0.0}
     for r, summary in enumerate(plan.summaries):
         drawn = _drawn_shares(plan, r)
-        for family, spill in spills_of(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
+        for family, spill in analyzed_spills(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
             first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
             here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
             rows[family == NVTX.name] += spill.rows * here * drawn.get(family, 0.0)
@@ -176,11 +176,11 @@ def _is_metric(key: str) -> bool:
 
 def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:
     for r, summary in enumerate(plan.summaries):
-        for kind, spill in spills_of(summary, families):
-            yield r, kind, spill
+        yield from ((r, kind, spill) for kind, spill in analyzed_spills(summary, families))
 
 
-def spills_of(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
+def analyzed_spills(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
+    """Yield the stored intervals of some families in a report, each with the kind that `families` gives its family."""
     return ((families[spill.family], spill) for spill in summary.analyzed if spill.family in families)
 
 
@@ -236,7 +236,7 @@ def _work_of(
 ) -> pl.DataFrame:
     """Return the device activity of one report, with the report's number. `columns`: those of WORK."""
     parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in columns.items() if c not in LAUNCHED_BY}})]
-    for kind, spill in spills_of(plan.summaries[r], KINDS):
+    for kind, spill in analyzed_spills(plan.summaries[r], KINDS):
         frame = merged_intervals(plan, r, spill, span)
         for real, part in kernel_kinds(plan, r, kind, frame):
             names = _named(plan, r, real, part)
@@ -268,7 +268,7 @@ def kernel_kinds(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tup
 def launch_times(plan: Plan, r: int) -> pl.DataFrame:
     """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCHED_BY (merged ns)."""
     parts = [pl.DataFrame(schema={**ACTIVITY, **LAUNCHED_BY})]
-    for _, spill in spills_of(plan.summaries[r], {CORRELATION.name: ""}):
+    for _, spill in analyzed_spills(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_spill(spill, range(len(spill.first)))
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
         row, caller = (pl.Series(plan.objects.row_of[r][frame[c].to_numpy()]) for c in ("to_place", "place"))

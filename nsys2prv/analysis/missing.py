@@ -24,16 +24,16 @@ def has_lost_work(run: Run) -> bool:
     A process that is killed, or leaves by _exit, does not hand over what CUPTI has in its buffers; or nsys fails to
     read what it recorded.
     """
-    return _lacks_work(run) and bool(run.devices) and bool({CUDA_API.name, NCCL_FAMILY.name} & run.recorded)
+    return _lacks_work(run) and bool(run.devices) and bool({CUDA_API.name, NCCL_FAMILY.name} & run.recorded_families)
 
 
 def _lacks_work(run: Run) -> bool:
-    return run.work.is_empty() and KERNELS.name not in run.recorded
+    return run.work.is_empty() and KERNELS.name not in run.recorded_families
 
 
 def missing_data(run: Run) -> dict[str, str]:
     """Return data that no report recorded -> the option that records it."""
-    work, recorded = run.work, run.recorded
+    work, recorded = run.work, run.recorded_families
     missing = {}
     if _lacks_work(run):
         lost = ", and let the program end by itself or call cudaProfilerStop" if has_lost_work(run) else ""

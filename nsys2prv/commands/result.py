@@ -127,7 +127,7 @@ def result_of(
     begin: int,
 ) -> Translation:
     """Make the result from the input of encoding, the counts of rows, and the trace. `begin`: `begin_ns` of it."""
-    plan, findings = given.plan, given.matches.findings
+    plan, matched = given.plan, given.matches.counts
     return Translation(
         prv=written.prv,
         reports=len(plan.summaries),
@@ -147,10 +147,10 @@ def result_of(
         warnings=(
             *plan.warnings,
             *_remarks(plan),
-            *mismatch_warnings(findings, plan.communicators.names),
+            *mismatch_warnings(matched, plan.communicators.names),
             *(remark for one in given.explained for remark in one.remarks),
         ),
-        messages=findings.messages,
+        messages=matched.messages,
         losses=_losses(plan),
         failed=tuple(map(str, failed)),
         used=used,
@@ -222,7 +222,7 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
         rows[TENSOR_ESTIMATE.name] = estimates.kernels
         for lost, n in estimates.left.items():
             tallies[TENSOR_ESTIMATE.name].add(lost, n)
-    for (family, unmatched), n in given.matches.findings.left.items():
+    for (family, unmatched), n in given.matches.counts.left.items():
         tallies[family].drop(unmatched, n)
     told = {family: _sentences(tallies[family]) for family in sorted(tallies)}
     return Counts(rows, {family: sentences for family, sentences in told.items() if sentences}, off)

@@ -52,7 +52,7 @@ def test_what_is_there_is_not_named() -> None:
 )
 def test_a_program_that_calls_cuda_lost_its_device_activity(recorded: set[str], severity: str) -> None:
     """Calls of NCCL are ranges on the host, and need a device, too. Kernels may lie outside a chosen time."""
-    run = run_of(work_of([]), CALLS, RANGES)._replace(recorded=frozenset(recorded))
+    run = run_of(work_of([]), CALLS, RANGES)._replace(recorded_families=frozenset(recorded))
     found = {one.id: one for one in conclude(run, Question()).findings}["missing-data"]
     assert found.severity == severity
     lost = "device activity (efficiency, overlap, kernels), of a program that calls CUDA"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
 from nsys2prv.model.losses import Loss
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER
-from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
+from nsys2prv.run.matching.messages import JOINED, MatchCounts, check_collectives, match_messages
 
 
 def joined(rows: list[dict[str, object]]) -> pl.DataFrame:
@@ -45,33 +45,33 @@ def test_every_message_is_matched_once_in_any_order(traffic: list[tuple[int, int
         ends += [{**end, "tag": tag} for end in message(source, target, k, sent=n, received=1000 + n)]
         wanted.add((n, source, 1000 + n, target, tag))
     dice.shuffle(ends)
-    found, findings = match_messages(joined(ends))
+    found, counts = match_messages(joined(ends))
     assert set(found.select("time", "row", "received", "to_row", "tag").rows()) == wanted
     assert found.height == len(traffic)
-    assert not findings.left
+    assert not counts.left
 
 
 def test_an_end_alone_is_counted_and_none_is_drawn() -> None:
     send, _ = message(0, 1)
     _, receive = message(0, 1, sequence=2)
-    found, findings = match_messages(joined([send, receive]))
+    found, counts = match_messages(joined([send, receive]))
     assert found.is_empty()
-    assert sorted(findings.left.values()) == [1, 1]
+    assert sorted(counts.left.values()) == [1, 1]
 
 
 def test_two_processes_that_claim_one_end_give_one_message() -> None:
     send, receive = message(0, 1)
     again = {**send, "task": 5, "row": 5}
-    found, findings = match_messages(joined([again, send, receive]))
+    found, counts = match_messages(joined([again, send, receive]))
     assert found["row"].to_list() == [0]
-    assert findings.left == {("mpi", Loss.CLAIMED_TWICE): 1}
+    assert counts.left == {("mpi", Loss.CLAIMED_TWICE): 1}
 
 
 def test_a_process_of_unknown_rank_matches_nothing() -> None:
     send, receive = message(0, 1)
-    found, findings = match_messages(joined([{**send, "rank": UNKNOWN_NUMBER}, receive]))
+    found, counts = match_messages(joined([{**send, "rank": UNKNOWN_NUMBER}, receive]))
     assert found.is_empty()
-    assert findings.left[("mpi", Loss.NO_RANK)] == 1
+    assert counts.left[("mpi", Loss.NO_RANK)] == 1
 
 
 @pytest.mark.parametrize(("sent", "room", "size"), [(100, 200, 100), (None, 200, 200), (None, None, 0), (0, 200, 0)])
@@ -110,14 +110,14 @@ ALIKE = [collective(0), collective(1)]
     ],
 )
 def test_collectives_that_differ_between_ranks_are_told(ends: list[dict[str, object]], told: list[str]) -> None:
-    findings = check_collectives(joined(ends), [2])
-    assert [text for _, _, text in findings.mismatches] == told
-    assert findings.operations == 1
+    counts = check_collectives(joined(ends), [2])
+    assert [text for _, _, text in counts.mismatches] == told
+    assert counts.operations == 1
 
 
-def test_findings_of_parts_are_those_of_the_whole() -> None:
+def test_counts_of_parts_are_those_of_the_whole() -> None:
     ends = [[{**collective(r, operation=8 + r), "sequence": k} for r in (0, 1)] for k in range(1, 9)]
-    parts = Findings()
+    parts = MatchCounts()
     whole = check_collectives(joined([e for pair in ends for e in pair]), [2])
     for pair in reversed(ends):
         part = check_collectives(joined(pair), [2])

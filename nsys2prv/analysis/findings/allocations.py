@@ -50,7 +50,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         evidence={
             "call": name,
             "calls": instances,
-            "calls_ns": round(total / case.steps / ranks),
+            "calls_ns": round(total / case.step_count / ranks),
             "idle_meanwhile_ns": round(mean),
         },
         command="nsys2prv analyze RUN --show api,idle",

@@ -46,13 +46,13 @@ class KernelTime(NamedTuple):
 class Case(NamedTuple):
     """An analysis, with the tables that several rules need.
 
-    `steps`: iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window without any;
-    `starved`: STARVED; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank;
-    `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
+    `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
+    without any; `starved`: STARVED; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a
+    rank; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
     """
 
     found: Analysis
-    steps: int
+    step_count: int
     iteration_ns: float
     starved: pl.DataFrame
     exposed: pl.DataFrame
@@ -86,7 +86,7 @@ class Case(NamedTuple):
     @property
     def useful(self) -> list[float]:
         """Return how long each device computes (ns of an iteration), without NCCL kernels."""
-        return [time.useful_ns / self.steps for time in self.found.explanation.efficiency.devices]
+        return [time.useful_ns / self.step_count for time in self.found.explanation.efficiency.devices]
 
     @property
     def unmatched(self) -> float:
@@ -141,12 +141,12 @@ class Case(NamedTuple):
         # Two nodes each: begin and end.
         compute = compute.with_columns(work=pl.col("node") // 2)
         compute = compute.with_columns(self.run.work["class"].gather(compute["work"]).cast(pl.String))
-        return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.steps
+        return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.step_count
 
     def kernel_time(self, total_ns: float, chosen: pl.Expr) -> KernelTime:
         """Return the time of `chosen` kernels (see `on_path`), which take `total_ns` on all devices together."""
         devices = max(len(self.run.devices), 1)
-        return KernelTime(total_ns / devices / self.steps, self.on_path(chosen), self.unit)
+        return KernelTime(total_ns / devices / self.step_count, self.on_path(chosen), self.unit)
 
     def first_start(self, chosen: pl.Expr) -> int | None:
         """Return when the first of `chosen` device activities (by columns of WORK) begins in the window (ns)."""

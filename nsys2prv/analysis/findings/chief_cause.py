@@ -50,7 +50,7 @@ def chief_cause(case: Case, rank: int) -> ChiefCause | None:
 
 def wait_of_each(case: Case) -> pl.Expr:
     """Return how long one of the waiting ranks waits because of a CAUSE (ns of an iteration)."""
-    return pl.col("ns") / pl.max_horizontal("ranks", 1) / case.steps
+    return pl.col("ns") / pl.max_horizontal("ranks", 1) / case.step_count
 
 
 def delay_of(case: Case, late: Latecomer) -> float:

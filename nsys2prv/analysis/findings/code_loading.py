@@ -25,4 +25,4 @@ def iterations_that_load(case: Case) -> int:
     own = of_ranks.sort("start").join_asof(steps.sort("start"), on="start", by="rank", check_sortedness=False)
     loading = own.drop_nulls("iteration").unique(["rank", "repeat", "iteration"]).group_by("rank").len()
     most = int(loading["len"].max() or 0)  # type: ignore[arg-type]
-    return most if most >= RECURS.value * case.steps else 0
+    return most if most >= RECURS.value * case.step_count else 0

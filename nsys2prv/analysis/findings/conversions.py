@@ -16,7 +16,7 @@ FAMILY = "copy/cast"
 
 def conversions(case: Case) -> Iterator[Finding]:
     """Yield what could be saved of conversions, if they take more than usual."""
-    useful = sum(case.useful) * case.steps
+    useful = sum(case.useful) * case.step_count
     classes = case.found.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == FAMILY))
     total = int(classes["total_ns"].sum())
     if not useful or total < CONVERSIONS.value * useful:

@@ -37,7 +37,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
             "range": name,
             "idle_while_loading_ns": round(mean),
             "on_critical_path_ns": round(on_path),
-            "host_ns": round(loads["host_ns"].sum() / case.steps / case.run.rank_count),
+            "host_ns": round(loads["host_ns"].sum() / case.step_count / case.run.rank_count),
         },
         command="nsys2prv analyze RUN --show ranges,idle",
         cfg="views/nvtx_phases",

@@ -24,7 +24,7 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
     by_name = kernels.group_by(pl.col("name").cast(pl.String), pl.col("family").cast(pl.String)).agg(
         pl.col("ns").sum(), count=pl.len()
     )
-    useful = sum(case.useful) * case.steps
+    useful = sum(case.useful) * case.step_count
     if by_name.is_empty() or not useful:
         return
     name, family, total, count = by_name.sort("ns", "name").row(-1)
@@ -40,7 +40,7 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
         "library does it faster, and what limits it (ncu --set full -k NAME, then analyze RUN --ncu FILE).",
         evidence={
             "kernel": name,
-            "launches": round(count / case.steps),
+            "launches": round(count / case.step_count),
             "kernel_ns": round(time.device_ns),
             "on_critical_path_ns": round(time.path_ns),
         },

@@ -19,7 +19,7 @@ def double_precision(case: Case) -> Iterator[Finding]:
     """Yield products in double precision that take much of compute. Whether they need it is not known: no cost."""
     chosen = pl.col("class").str.starts_with("GEMM") & pl.col("name").str.contains(DOUBLE_NAMES)
     double = case.found.kernels.filter(pl.col("rank").is_null() & chosen)
-    useful = sum(case.useful) * case.steps
+    useful = sum(case.useful) * case.step_count
     total = float(double["total_ns"].sum())
     if double.is_empty() or total < DOUBLE.value * useful:
         return

@@ -36,7 +36,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     transfer, exposed, size = named.select(pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum()).row(0)
     ranks = max(moved["rank"].n_unique(), 1)
     rate = size / transfer if transfer else 0.0
-    each = 1 / ranks / case.steps
+    each = 1 / ranks / case.step_count
     if not gain or gain < LOW.value * case.iteration_ns:
         yield from _as_slow_hosts(case, operation, exposed * each, at)
         return

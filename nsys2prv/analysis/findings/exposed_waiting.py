@@ -47,7 +47,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     # The GPUs of one process wait for each other, too.
     own = (pl.col("waited_for") == pl.col("rank")).fill_null(False)
     others = waits.filter(~own, pl.col("exposed_waiting_ns") > 0)
-    sharing = waits["rank"].n_unique() * case.steps
+    sharing = waits["rank"].n_unique() * case.step_count
     exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
     recurring = sum(one.ns * len(one.waiting) for one in recurring_causes(case)) / waits["rank"].n_unique()
     ranks = {case.run.rank(task) for task in case.run.rank_tasks}

@@ -62,12 +62,12 @@ def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:
     """Return the time (ns of an iteration) of copies, in WORK, outside `busy`, on the device with most of it."""
     axis = axis_over(case.found.window.spans, len(case.run.devices))
     copying = covered_by(axis, copies, "device", case.found.window.spans)
-    return int(axis.sums(difference(copying, busy)).max(initial=0)) / case.steps
+    return int(axis.sums(difference(copying, busy)).max(initial=0)) / case.step_count
 
 
 def _amounts(case: Case, chosen: pl.Expr) -> dict[str, object]:
     """Return bytes (of a device in an iteration, the mean), GB/s and kinds of memory of copies."""
     kinds = case.found.memory_kinds.filter(pl.col("rank").is_null() & chosen)
     size, time = int(kinds["bytes"].sum()), int(kinds["total_ns"].sum())
-    moved = round(size / case.steps / max(len(case.run.devices), 1))
+    moved = round(size / case.step_count / max(len(case.run.devices), 1))
     return {"bytes": moved, "gb_s": round(size / time, 3) if time else None, "kinds": kinds["memory"].to_list()}

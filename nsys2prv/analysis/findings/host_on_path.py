@@ -55,7 +55,7 @@ def in_system(case: Case) -> OnPath:
     on_path = intersection(chosen, axis.union(*(pieces[c].to_numpy() for c in ("thread", "start", "end"))))
     by_name = calls_inside(case.run, rows, axis, on_path, pl.col("kind") == "os")
     name, ns, calls = by_name.row(0)
-    return OnPath(known, name, calls, ns / case.steps)
+    return OnPath(known, name, calls, ns / case.step_count)
 
 
 def _loading(case: Case, rows: Indices, axis: Axis) -> Spans:
@@ -96,7 +96,7 @@ def _unexplained(case: Case, pieces: pl.DataFrame, axis: Axis, by: str, chosen: 
     start, end = (axis.at(pieces[by].to_numpy(), pieces[c].to_numpy()) for c in ("start", "end"))
     inside = pieces.select("task", ns=pl.Series(time_in(chosen, end) - time_in(chosen, start)))
     by_task = inside.group_by("task").agg(pl.col("ns").sum())
-    by_rank = {case.run.rank(task): ns / case.steps for task, ns in by_task.rows()}
+    by_rank = {case.run.rank(task): ns / case.step_count for task, ns in by_task.rows()}
     delays = [(one.member, one.net_ns) for one in late_ranks(case)]
     delays += [(one.rank, one.ns) for one in recurring_causes(case)]
     late = sum(min(ns, by_rank.get(rank, 0.0)) for rank, ns in delays)

@@ -67,10 +67,10 @@ def find_group(case: Case) -> LateGroup | None:
     pipeline wait, or where the ranks compute longer.
     """
     pairs = pairs_of_ranks(case)
-    members, others = _split(pairs, LATE.value * case.iteration_ns * case.steps)
+    members, others = _split(pairs, LATE.value * case.iteration_ns * case.step_count)
     if len(members) < 2 or bubble(case):
         return None
-    net = (_usual_wait(pairs, others, members) - _usual_wait(pairs, members, others)) / case.steps
+    net = (_usual_wait(pairs, others, members) - _usual_wait(pairs, members, others)) / case.step_count
     mean, computes = compute_of_ranks(case)
     usual, usual_of_others = (np.median([computes.get(rank, mean) for rank in side]) for side in (members, others))
     alone = max((one.net_ns for one in awaited_ranks(case)), default=0.0)

@@ -188,7 +188,7 @@ def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -
     often = ""
     if cause and cause.iterations and not cause.scattered:
         # Programs may exchange results every few iterations only.
-        waiting = " in which ranks wait" if 2 * cause.of_iterations < case.steps else ""
+        waiting = " in which ranks wait" if 2 * cause.of_iterations < case.step_count else ""
         often = f", in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
     less = f"; removal gains {text_ms(cost)} at most: busy hosts" if cost < GAINED.value * delay else ""
     return f"{text_ms(delay)} {case.unit}{often}{less}"
@@ -197,11 +197,11 @@ def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     """Return a rank's delays in single iterations; of the gain without delays it has its share."""
     lost = int(own["delay_ns"].sum())
-    gain = min(case.gain("delay=0") * lost / total, lost / case.steps)
+    gain = min(case.gain("delay=0") * lost / total, lost / case.step_count)
     columns = ("delay_ns", "repeat", "iteration", "phase")
     longest, repeat, iteration, phase = own.select(columns).sort(columns).row(-1)
     more = f" and {own.height - 1} more" if own.height > 1 else ""
-    hidden = gain < PREDICTED.value * lost / case.steps
+    hidden = gain < PREDICTED.value * lost / case.step_count
     effect = "without it the run is no faster" if hidden else f"{text_ms(gain)} {case.unit}"
     step = case.found.iterations.filter(rank=rank, iteration=iteration, repeat=repeat)
     return Finding(

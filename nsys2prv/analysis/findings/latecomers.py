@@ -49,7 +49,7 @@ def late_devices(case: Case) -> list[Latecomer]:
 def awaited_ranks(case: Case) -> list[Latecomer]:
     """Return the ranks that others wait for, the latest first."""
     mean, computes = compute_of_ranks(case)
-    return _awaited(pairs_of_ranks(case), computes, mean, case.steps)
+    return _awaited(pairs_of_ranks(case), computes, mean, case.step_count)
 
 
 def pairs_of_ranks(case: Case) -> pl.DataFrame:
@@ -65,7 +65,7 @@ def awaited_devices(case: Case) -> list[Latecomer]:
     computes, found = shared_compute(case), []
     for (rank,), own in pairs.group_by("rank", maintain_order=True):
         times = computes.get(int(str(rank)), {})
-        found += _awaited(own, times, sum(times.values()) / max(len(times), 1), case.steps)
+        found += _awaited(own, times, sum(times.values()) / max(len(times), 1), case.step_count)
     return sorted(found, key=lambda one: (-one.net_ns, one.member))
 
 

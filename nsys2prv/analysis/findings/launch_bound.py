@@ -46,7 +46,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     if kernels.is_empty() or not cost:
         return
     devices = max(case.run.work.filter(pl.col("kind") != COPY)["device"].n_unique(), 1)
-    a_device = max(int(kernels["count"][0]) / case.steps / devices, 1)
+    a_device = max(int(kernels["count"][0]) / case.step_count / devices, 1)
     median, gap = float(kernels["kernel_p50_ns"][0]), mean / a_device
     short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
@@ -146,8 +146,8 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
         )
     if loading := iterations_that_load(case):
         return (
-            f"Host-bound: code is loaded in {loading} of {case.steps} iterations, as where kernels are compiled or "
-            "tried for new shapes, and the device has no work",
+            f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, as where kernels are compiled "
+            "or tried for new shapes, and the device has no work",
             "Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
             "(torch.backends.cudnn.benchmark=False), and see why code is compiled again (TORCH_LOGS=recompiles).",
         )
@@ -197,7 +197,7 @@ def _in_copies(case: Case) -> float:
         return 0.0
     gaps = idle_gaps(case.found)
     ns = calls_in_gaps(case.run, gaps, BLOCKING_COPY)["ns"].sum()
-    return float(ns) / case.steps / max(gaps.users["device"].n_unique(), 1)
+    return float(ns) / case.step_count / max(gaps.users["device"].n_unique(), 1)
 
 
 def _single_pauses(case: Case) -> float:
@@ -221,7 +221,7 @@ def _waiting(case: Case, starved: float) -> float:
     sharing = pl.col("rank").replace_strict(of_rank, default=1, return_dtype=pl.Int64)
     each = pl.when(pl.col("kind") == NCCL).then(1).otherwise(sharing)
     exposed = case.found.explanation.exposed.select((pl.col("exposed_waiting_ns") * each).sum()).item()
-    return min(float(exposed) / case.steps / devices, starved)
+    return min(float(exposed) / case.step_count / devices, starved)
 
 
 def _longest_host_wait(case: Case) -> float:

@@ -35,7 +35,7 @@ def low_bandwidth(case: Case) -> Iterator[Finding]:
     )
     best = rated.with_columns(best=pl.col("rate").max().over("operation", "hosts", pl.col("ranks").list.len()))
     slow = best.filter(pl.col("rate") < BANDWIDTH.value * pl.col("best"))
-    lost = slow.with_columns(lost=pl.col("each") * (1 - pl.col("rate") / pl.col("best")) / case.steps)
+    lost = slow.with_columns(lost=pl.col("each") * (1 - pl.col("rate") / pl.col("best")) / case.step_count)
     if lost.is_empty():
         return
     row = lost.sort("lost", "communicator", "operation", descending=[True, False, False]).row(0, named=True)

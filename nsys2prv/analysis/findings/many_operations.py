@@ -19,7 +19,7 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     kernels = whole_with_ns(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.found.window.spans)
     operations = kernels.filter(pl.col("kind") == NCCL)
     ranks = max(operations["task"].n_unique(), 1)
-    count = operations.height / ranks / case.steps
+    count = operations.height / ranks / case.step_count
     many = count >= MANY_OPERATIONS.value and 2 * operations.height >= kernels.height
     if not case.found.window.iterations or not many or _median(operations["ns"]) >= SHORT_KERNEL.value:
         return ""

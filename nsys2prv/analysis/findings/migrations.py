@@ -26,7 +26,8 @@ def migrations(case: Case) -> Iterator[Finding]:
     kernels = others.filter(pl.Series(time_in(pages, end) > time_in(pages, start), dtype=pl.Boolean))
     both = pl.concat([part.select("device", "start", "end") for part in (moved, kernels)])
     migrating, waiting, time = (
-        float(axis.sums(covered_by(axis, part, "device", spans)).max()) / case.steps for part in (moved, kernels, both)
+        float(axis.sums(covered_by(axis, part, "device", spans)).max()) / case.step_count
+        for part in (moved, kernels, both)
     )
     sizes = moved["bytes"].drop_nulls()
     yield Finding(
@@ -37,7 +38,7 @@ def migrations(case: Case) -> Iterator[Finding]:
         "use device memory with explicit copies.",
         evidence={
             "copies": moved.height,
-            "bytes": round(sizes.sum() / case.steps / len(case.run.devices)),
+            "bytes": round(sizes.sum() / case.step_count / len(case.run.devices)),
             "bytes_a_copy": round(float(sizes.to_numpy().mean())) if sizes.len() else None,
             "migrating_ns": round(migrating),
             "kernels_meanwhile_ns": round(waiting),

@@ -69,7 +69,7 @@ def bubble(case: Case) -> float:
     messages = case.exposed.filter(pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv"))
     if not messages["operation"].is_in(["Send", "Recv"]).any():
         return 0.0
-    by_rank = messages.group_by("rank").agg(pl.col("exposed_waiting_ns").sum() / case.steps)["exposed_waiting_ns"]
+    by_rank = messages.group_by("rank").agg(pl.col("exposed_waiting_ns").sum() / case.step_count)["exposed_waiting_ns"]
     if by_rank.len() < 2 or (by_rank < BUBBLE.value * case.iteration_ns).any():
         return 0.0
     return float(by_rank.to_numpy().mean())

@@ -30,7 +30,7 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     users = work.group_by("device").agg(users=pl.col("task").unique().sort())
     # Processes that share a GPU pause in turns: an iteration lasts longer by what one of them loses.
     of_task = pl.col("lost").sum().over("device", "task")
-    paused = _paused(work, case.steps).with_columns(of_task=of_task).join(users, on="device")
+    paused = _paused(work, case.step_count).with_columns(of_task=of_task).join(users, on="device")
     middle = (pl.col("lost").quantile(0.75) - pl.col("lost").quantile(0.25)) / pl.col("lost").median()
     by_device = (
         paused.group_by("device")
@@ -55,7 +55,7 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     number, count, kernels, _, sharing, length, lost, at = by_device.row(0)
     device = case.run.devices[number]
     ranks = tuple(case.run.rank(task) for task in sharing)
-    cost = lost / case.steps
+    cost = lost / case.step_count
     who = f"{few_ranks(ranks).capitalize()} share" if len(ranks) > 1 else "Another process shares"
     whose = "their kernels" if len(ranks) > 1 else f"the kernels of rank {ranks[0]}"
     yield Finding(

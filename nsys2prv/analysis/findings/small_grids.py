@@ -108,7 +108,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     low = measured.filter(
         pl.col("occupancy") < LOW_OCCUPANCY.value, ~pl.col("family").cast(pl.String).str.contains(PRODUCTS)
     )
-    useful = sum(case.useful) * case.steps
+    useful = sum(case.useful) * case.step_count
     if low.is_empty() or float(low["ns"].sum()) < OCCUPANCY_SHARE.value * useful:
         return
     resources = pl.col("resources")
@@ -119,7 +119,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
         .with_columns(threads=threads_of(resources), registers=registers_of(resources), shared=shared_of(resources))
         .row(0, named=True)
     )
-    each = float(low["ns"].sum()) / max(len(case.run.devices), 1) / case.steps
+    each = float(low["ns"].sum()) / max(len(case.run.devices), 1) / case.step_count
     yield Finding(
         "low-occupancy",
         f"`{short(worst['name'], 40)}` fills {100 * worst['occupancy']:.0f} % of the warps: {worst['threads']} "

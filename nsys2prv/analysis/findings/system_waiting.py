@@ -23,7 +23,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     in_turn = cost > IN_TURN.value * least
     name, ns, calls = in_gaps.row(0)
     # Devices of others may idle in none of these calls.
-    of_call = {"calls": calls, "idle_in_call_ns": round(ns / case.steps)}
+    of_call = {"calls": calls, "idle_in_call_ns": round(ns / case.step_count)}
     if in_turn:
         name = on_path.call
         of_call = {"calls": on_path.calls, "path_in_call_ns": round(on_path.call_ns)}

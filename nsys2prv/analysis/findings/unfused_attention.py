@@ -21,7 +21,7 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
     """
     if not case.found.window.iterations:
         return
-    softmax, useful = _of_layers(case), sum(case.useful) * case.steps
+    softmax, useful = _of_layers(case), sum(case.useful) * case.step_count
     total = float(softmax["ns"].sum())
     if softmax.is_empty() or total < SOFTMAX.value * useful:
         return
@@ -53,6 +53,6 @@ def _of_layers(case: Case) -> pl.DataFrame:
     kernels = rows.filter(pl.col("kind") == KERNEL, pl.col("class").is_in([CLASS, LOSS]))
     known = whole_with_ns(kernels, case.found.window.spans)
     losses = known.filter(pl.col("class") == LOSS).group_by("device", "name").len()["len"].max()
-    least = max(SOFTMAX_LAUNCHES.value * case.steps, int(losses or 0) + 1)  # type: ignore[arg-type]
+    least = max(SOFTMAX_LAUNCHES.value * case.step_count, int(losses or 0) + 1)  # type: ignore[arg-type]
     softmax = known.filter(pl.col("class") == CLASS)
     return softmax.filter(pl.len().over("device", "name", "shape") >= least)

@@ -17,7 +17,7 @@ ELEMENTWISE = "elementwise"
 
 def unfused_elementwise(case: Case) -> Iterator[Finding]:
     """Yield what one kernel in place of each chain of elementwise kernels saves: all but the longest of each chain."""
-    chains, useful = _chains(case), sum(case.useful) * case.steps
+    chains, useful = _chains(case), sum(case.useful) * case.step_count
     lost = float((chains["ns"] - chains["longest"]).sum())
     if chains.is_empty() or lost < CHAINS.value * useful:
         return
@@ -34,7 +34,7 @@ def unfused_elementwise(case: Case) -> Iterator[Finding]:
             "saved_ns": round(time.device_ns),
             "on_critical_path_ns": round(time.path_ns),
             "kernels_in_a_chain": round(len(members) / chains.height, 1),
-            "chains": round(chains.height / case.steps),
+            "chains": round(chains.height / case.step_count),
         },
         confidence="medium",
         command="nsys2prv analyze RUN --show kernels,classes",

@@ -19,7 +19,7 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
 
     What is not on the critical path costs nothing.
     """
-    if case.steps < FEWEST_PLACES.value:
+    if case.step_count < FEWEST_PLACES.value:
         return
     work = whole_with_ns(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.found.window.spans)
     spread = (
@@ -36,7 +36,9 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
             at=at_longest("ns"),
         )
         # A kernel that comes several times an iteration may do other work each time.
-        .filter(pl.col("count") <= case.steps, pl.col("count") >= FEWEST_PLACES.value, pl.col("ratio") > VARYING.value)
+        .filter(
+            pl.col("count") <= case.step_count, pl.col("count") >= FEWEST_PLACES.value, pl.col("ratio") > VARYING.value
+        )
         .sort(-pl.col("lost"), "name", "device", "task", "shape")
     )
     if spread.is_empty():
@@ -44,7 +46,7 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
     task, name, ratio, usual, lost, longest, at, *modes = spread.select(
         "task", pl.col("name").cast(pl.String), *("ratio", "usual", "lost", "longest", "at", "short", "long", "in_two")
     ).row(0)
-    cost = min(lost / case.steps, case.on_path(pl.col("name") == name))
+    cost = min(lost / case.step_count, case.on_path(pl.col("name") == name))
     two = modes[2] >= TWO_LENGTHS.value
     lengths = (
         f"either {text_ms(modes[0])} or {text_ms(modes[1])}"

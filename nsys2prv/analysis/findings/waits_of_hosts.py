@@ -29,7 +29,7 @@ def waits_by_rank(case: Case) -> dict[int, float]:
     # Of iterations that are left out none count, even where there are no others: they are no usual waits.
     of_launchers = cut_with_ns(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
-    return {case.run.rank(task): counts.get(task, 0) / case.steps for task in threads["task"].unique().sort()}
+    return {case.run.rank(task): counts.get(task, 0) / case.step_count for task in threads["task"].unique().sort()}
 
 
 def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | None:

@@ -8,11 +8,11 @@ from nsys2prv.analysis.frames import KERNEL, NCCL, TEXT
 from nsys2prv.analysis.frames_of_run import (
     ACTIVITY,
     KINDS,
+    analyzed_spills,
     kernel_kinds,
     label_texts,
     launch_times,
     merged_intervals,
-    spills_of,
 )
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES
@@ -50,7 +50,7 @@ def kernel_launches(plan: Plan) -> pl.DataFrame:
     parts = [pl.DataFrame(schema={**columns, "launched": pl.Int64()})]
     for r, summary in enumerate(plan.summaries):
         called = launch_times(plan, r)
-        for kind, spill in spills_of(summary, KINDS):
+        for kind, spill in analyzed_spills(summary, KINDS):
             frame = merged_intervals(plan, r, spill, None) if kind in (KERNEL, NCCL) else pl.DataFrame()
             for real, part in kernel_kinds(plan, r, kind, frame) if frame.height else ():
                 parts.append(

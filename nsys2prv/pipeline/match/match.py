@@ -26,7 +26,7 @@ from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.matching.match_keys import KEY_LIMIT, Keys
-from nsys2prv.run.matching.messages import JOINED, Findings, check_collectives, match_messages
+from nsys2prv.run.matching.messages import JOINED, MatchCounts, check_collectives, match_messages
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
@@ -34,10 +34,10 @@ from nsys2prv.run.saved_plan import for_workers, read_saved, save
 
 
 class Matched(NamedTuple):
-    """Drawn messages and arrivals of one partition (times merged ns, rows of the trace), and findings."""
+    """Drawn messages and arrivals of one partition (times merged ns, rows of the trace), and the counts of matching."""
 
     messages: tuple[Spill, ...]
-    findings: Findings
+    counts: MatchCounts
     arrivals: Spill | None
 
 
@@ -49,7 +49,7 @@ class Matches(NamedTuple):
     """
 
     messages: tuple[Spill, ...]
-    findings: Findings
+    counts: MatchCounts
     before: tuple[Indices, ...]
     waiting: tuple[Spill, ...] = ()
 
@@ -58,16 +58,16 @@ def match_run(plan: Plan, workers: Workers, waiting: bool) -> Matches:
     """Match collectives and messages over all reports. `waiting`: find who waits for whom, too. Raises OutputError."""
     keys = continue_sequences(plan, workers.folder, workers.limits.batch_rows)
     borders = partition_borders(keys, workers.limits)
-    findings = Findings()
+    counts = MatchCounts()
     messages: list[Spill] = []
     arrivals: list[Spill] = []
     numbers = range(len(borders) - 1)
     partitions = _partitions(plan, keys, borders, workers, waiting)
     for matched in workers.progress.track("matching ranks", partitions, len(numbers)):
-        findings.add(matched.findings)
+        counts.add(matched.counts)
         messages += matched.messages
         arrivals += [matched.arrivals] if matched.arrivals else []
-    return Matches(tuple(messages), findings, keys.before, store_waiting(arrivals, plan.duration, workers))
+    return Matches(tuple(messages), counts, keys.before, store_waiting(arrivals, plan.duration, workers))
 
 
 def _partitions(plan: Plan, keys: MatchKeys, borders: Keys, workers: Workers, waiting: bool) -> Iterator[Matched]:
@@ -98,14 +98,14 @@ def match(
 ) -> Matched:
     """Match the keys of partition `number`. Drawn messages, and arrivals if `waiting`, go to files in `folder`."""
     ends = joined_ends(plan, keys, int(borders[number]), int(borders[number + 1]))
-    messages, findings = match_messages(ends)
-    findings.add(check_collectives(ends, plan.communicators.ranks.tolist()))
+    messages, counts = match_messages(ends)
+    counts.add(check_collectives(ends, plan.communicators.ranks.tolist()))
     drawn = messages.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
-    findings.leave(messages.filter((pl.col("row") == NO_ROW) | (pl.col("to_row") == NO_ROW)), Loss.MESSAGE_WITHOUT_ROW)
+    counts.leave(messages.filter((pl.col("row") == NO_ROW) | (pl.col("to_row") == NO_ROW)), Loss.MESSAGE_WITHOUT_ROW)
     lasting = pl.min_horizontal("time", "received") >= 0, pl.max_horizontal("time", "received") <= plan.duration
     inside = drawn.filter(*lasting)
-    findings.leave(drawn.filter(~(lasting[0] & lasting[1])), Loss.OUTSIDE)
-    findings.draw(inside)
+    counts.leave(drawn.filter(~(lasting[0] & lasting[1])), Loss.OUTSIDE)
+    counts.draw(inside)
     spills = []
     for (family,), part in inside.group_by("family"):
         path = folder / f"matched.{family}.{number}.arrow"
@@ -113,9 +113,9 @@ def match(
         spills.append(replace_spill(path, of, Points(part.drop("family").sort(pl.all())), limits.batch_rows))
     arrivals = arrivals_of(ends, plan.duration) if waiting else pl.DataFrame()
     if arrivals.is_empty():
-        return Matched(tuple(spills), findings, None)
+        return Matched(tuple(spills), counts, None)
     path, of = folder / f"arrivals.{number}.arrow", SpillOf("messages", WAITING.name)
-    return Matched(tuple(spills), findings, replace_spill(path, of, Points(arrivals), limits.batch_rows))
+    return Matched(tuple(spills), counts, replace_spill(path, of, Points(arrivals), limits.batch_rows))
 
 
 def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT) -> pl.DataFrame:

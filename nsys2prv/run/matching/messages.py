@@ -50,8 +50,8 @@ UNMATCHED = {SEND: Loss.NO_RECEIVE, RECEIVE: Loss.NO_SEND}
 
 
 @dataclass(slots=True)
-class Findings:
-    """Findings of matching: messages drawn by family, ends left over by family and loss, mismatched collectives."""
+class MatchCounts:
+    """Counts of matching: messages drawn by family, ends left over by family and loss, mismatched collectives."""
 
     messages: dict[str, int] = field(default_factory=dict)
     left: dict[tuple[str, Loss], int] = field(default_factory=dict)
@@ -60,8 +60,8 @@ class Findings:
     mismatches: list[tuple[int, int, str]] = field(default_factory=list)
     mismatched: int = 0
 
-    def add(self, other: Findings) -> None:
-        """Add the findings of another part of the ends."""
+    def add(self, other: MatchCounts) -> None:
+        """Add the counts of another part of the ends."""
         for family, n in other.messages.items():
             self.messages[family] = self.messages.get(family, 0) + n
         for key, n in other.left.items():
@@ -81,32 +81,32 @@ class Findings:
             self.left[family, loss] = self.left.get((family, loss), 0) + n
 
 
-def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, Findings]:
+def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, MatchCounts]:
     """Join ends (JOINED) to messages: family, time, row, received, to_row, size, tag. No end is matched twice.
 
     Return also the ends that are left over.
     """
-    findings = Findings()
+    counts = MatchCounts()
     sides = ends.filter(pl.col("kind").is_in([SEND, RECEIVE]))
     known = sides.filter(pl.col("rank") != UNKNOWN_NUMBER)
-    findings.leave(sides.filter(pl.col("rank") == UNKNOWN_NUMBER), Loss.NO_RANK)
+    counts.leave(sides.filter(pl.col("rank") == UNKNOWN_NUMBER), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
     ordered = with_operation(known).sort("task", "row", "time", "size")
     once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
-    findings.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), Loss.CLAIMED_TWICE)
+    counts.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), Loss.CLAIMED_TWICE)
     sends = once.filter(is_send)
     receives = once.filter(~is_send)
     other = receives.select(*MESSAGE_KEY, received="time", to_row="row", room="size")
     messages = sends.join(other, on=MESSAGE_KEY, how="inner")
     for kind, side, opposite in ((SEND, sends, receives), (RECEIVE, receives, sends)):
-        findings.leave(side.join(opposite, on=MESSAGE_KEY, how="anti"), UNMATCHED[kind])
+        counts.leave(side.join(opposite, on=MESSAGE_KEY, how="anti"), UNMATCHED[kind])
     # A receive's size may be that of its buffer.
     size = pl.coalesce("size", "room", 0).alias("size")
     tag = pl.col("tag").clip(upper_bound=HIGHEST_LINE_TAG)
-    return messages.select("family", "time", "row", "received", "to_row", size, tag), findings
+    return messages.select("family", "time", "row", "received", "to_row", size, tag), counts
 
 
-def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
+def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> MatchCounts:
     """Compare each collective over its ranks: operation, root, size, and number of ranks.
 
     `ranks` of each communicator (0: not known).
@@ -119,7 +119,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
         roots=pl.col("peer").drop_nulls().unique().sort(),
         present=pl.struct("task", "device").n_unique(),
     )
-    findings = Findings(operations=compared.height)
+    counts = MatchCounts(operations=compared.height)
     of_all = pl.col("communicator").replace_strict(dict(enumerate(ranks)), default=0, return_dtype=pl.Int64)
     wrong = compared.with_columns(ranks=of_all).filter(
         (pl.col("operation").list.len() > 1)
@@ -127,17 +127,17 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> Findings:
         | (pl.col("roots").list.len() > 1)
         | (pl.col("present") < pl.col("ranks"))
     )
-    findings.mismatched += wrong.height
+    counts.mismatched += wrong.height
     for row in wrong.sort(key).head(TOLD).rows(named=True):
-        findings.mismatches.append((row["communicator"], row["sequence"], _difference(row)))
-    return findings
+        counts.mismatches.append((row["communicator"], row["sequence"], _difference(row)))
+    return counts
 
 
-def mismatch_warnings(findings: Findings, names: Sequence[str]) -> list[str]:
+def mismatch_warnings(counts: MatchCounts, names: Sequence[str]) -> list[str]:
     """Warn of collectives that differ between ranks; `names` of the communicators."""
     # Numbers that all ranks have are unsigned ones of 64 bits.
-    warnings = [f"collective {k % 2**64} of communicator {names[c]}: {what}" for c, k, what in findings.mismatches]
-    if (more := findings.mismatched - len(warnings)) > 0:
+    warnings = [f"collective {k % 2**64} of communicator {names[c]}: {what}" for c, k, what in counts.mismatches]
+    if (more := counts.mismatched - len(warnings)) > 0:
         warnings.append(f"{more} more collectives differ between ranks; did all reports begin at the same operation?")
     return warnings
 
