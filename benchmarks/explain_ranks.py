@@ -33,7 +33,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.wait_causes import wait_causes
 from nsys2prv.analysis.waiting import carried, find_exchanges
 from nsys2prv.analysis.whatif import STANDARD, model_of, predict
-from nsys2prv.intervals.spans import Times
+from nsys2prv.intervals.spans import Span, Times
 from nsys2prv.model.frames import COLLECTIVE
 
 ON_NODE, STEPS, NAMES = 8, 10, 40
@@ -180,7 +180,7 @@ def synthetic(ranks: int, operations: int) -> Run:
         calls=calls,
         ranges=ranges,
         samples=(),
-        window=(int(work["start"].min()), int(work["end"].max())),  # type: ignore[arg-type]
+        active=Span(int(work["start"].min()), int(work["end"].max())),  # type: ignore[arg-type]
         duration=until,
         streams=tuple(f"{kind}{n}" for n in range(ranks) for kind in ("kernels ", "collectives ", "thread ")),
     )

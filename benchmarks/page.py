@@ -23,6 +23,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.question import Question
+from nsys2prv.intervals.spans import Span
 from nsys2prv.page.lines import ACTIVITY, DEVICE, MAIN, PATH, Line, Timeline
 from nsys2prv.page.page import page_with
 
@@ -97,7 +98,7 @@ def analysis(ranks: int) -> Analysis:
         calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),
         ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
         samples=(),
-        window=(0, STEPS * STEP_NS),
+        active=Span(0, STEPS * STEP_NS),
         duration=STEPS * STEP_NS,
         streams=tuple(f"row {n}" for n in range(2 * ranks)),
     )

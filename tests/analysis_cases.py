@@ -14,7 +14,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.iterations import iterations
 from nsys2prv.analysis.phases import main_ranges, occurrences
-from nsys2prv.intervals.spans import one_span
+from nsys2prv.intervals.spans import Span, one_span
 from nsys2prv.run.steady import Window
 
 ROOT = Path(__file__).parents[1]
@@ -56,7 +56,7 @@ def run_of(
         calls=pl.DataFrame(list(calls), schema=CALLS, orient="row"),
         ranges=pl.DataFrame(texts, schema=RANGES, orient="row"),
         samples=(),
-        window=(0, 100),
+        active=Span(0, 100),
         duration=100,
         clock_of=(0,) * ranks,
     )

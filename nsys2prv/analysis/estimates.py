@@ -43,8 +43,8 @@ def estimate(
     if not sampled:
         return None
     # Most GPUs of simulations never use their tensor cores: every mean is 0 then, and nothing need be fitted.
-    active = [one for one in sampled if any(values.any() for _, values in one.pieces())]
-    if not active:
+    used = [one for one in sampled if any(values.any() for _, values in one.pieces())]
+    if not used:
         return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, {})
     intervals = sum(gathered_rows(plan, span))
     needed = limits.analysis_memory + intervals * limits.estimated_memory
@@ -56,7 +56,7 @@ def estimate(
     work = gather_device_work(plan, found.device_of, span)
     values = {
         (fit.device or 0, name): round(SCALE * (one.mean or 0.0))
-        for fit in _fits(work, active, plan.window)
+        for fit in _fits(work, used, plan.active)
         for one in fit.classes
         for name in one.classes
     }
@@ -66,7 +66,7 @@ def estimate(
     return Estimates(found.device_of, *_tables(plan, found.devices, values), given, {})
 
 
-def _fits(work: pl.DataFrame, samples: Sequence[Sampled], during: tuple[int, int]) -> Iterator[MetricFit]:
+def _fits(work: pl.DataFrame, samples: Sequence[Sampled], during: Span) -> Iterator[MetricFit]:
     """Fit the tensor activity of each sampled GPU, by class of kernels, within a time."""
     window, by_device = one_span(*during), parts_by(work, "device")
     for sampled in samples:

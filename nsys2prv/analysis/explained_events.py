@@ -92,7 +92,7 @@ def path_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFram
     A piece without a row, such as the time after the last work, is on that of the piece before. A run in which nothing
     launches, runs or communicates has none.
     """
-    path = critical_path(run, graph(), plan.of_interest.spans)
+    path = critical_path(run, graph(), plan.window.spans)
     row = pl.when(pl.col("row") != NO_NODE).then("row").forward_fill().backward_fill()
     label = pl.when(pl.col("kind") == COMPUTE).then("family").otherwise("kind")
     return path.select(row.alias("row"), "start", "end", label=label).drop_nulls("row").select(*EVENT)
@@ -103,7 +103,7 @@ def idle_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFram
 
     A device on which nothing ran has them on the first row of that rank.
     """
-    parts = idle_parts(run, graph(), plan.of_interest.spans)
+    parts = idle_parts(run, graph(), plan.window.spans)
     task_of = {task.rank: n for n, task in enumerate(run.tasks)}
     work = run.work.group_by("device", "task").agg(pl.col("row").min())
     row_of = {(device, task): row for device, task, row in work.rows()}

@@ -11,7 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.recording import Recording
 from nsys2prv.intervals.grouped import Axis
-from nsys2prv.intervals.spans import Spans, intersection, time_in, union
+from nsys2prv.intervals.spans import Span, Spans, intersection, time_in, union
 from nsys2prv.report.identity import Capacity
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES
@@ -146,7 +146,7 @@ class Sampled(NamedTuple):
 
 
 class Run(NamedTuple):
-    """All data of a run for analysis. `window`: as `Plan.window`."""
+    """All data of a run for analysis. `active`: as `Plan.active`."""
 
     tasks: tuple[AnalyzedTask, ...]
     devices: tuple[Device, ...]
@@ -155,7 +155,7 @@ class Run(NamedTuple):
     calls: pl.DataFrame
     ranges: pl.DataFrame
     samples: tuple[Sampled, ...]
-    window: tuple[int, int]
+    active: Span
     duration: int
     # Names of the metrics in the reports, and warnings on the run: losses, clocks, reports left out.
     metrics: tuple[str, ...] = ()
@@ -263,13 +263,13 @@ def cut_to(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
 def restricted(run: Run, low: int, high: int) -> Run:
     """Return the run within [low, high), with intervals cut at the borders.
 
-    Its window is the time of the device activity left; without any, of MPI calls; else all of [low, high).
+    Its active time is that of the device activity left; without any, of MPI calls; else all of [low, high).
     """
     work, calls, others = (cut_to(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
-    active = work if work.height else calls.filter(pl.col("kind") == MPI)
-    window = (int(active["start"].min()), int(active["end"].max())) if active.height else (low, high)  # type: ignore[arg-type]
+    left = work if work.height else calls.filter(pl.col("kind") == MPI)
+    active = Span(int(left["start"].min()), int(left["end"].max())) if left.height else Span(low, high)  # type: ignore[arg-type]
     ranges = cut_to(run.ranges, low, high)
-    return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, window=window, chosen=(low, high))
+    return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, active=active, chosen=(low, high))
 
 
 def whole_with_ns(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:

@@ -55,7 +55,7 @@ def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, boundi
     if name == "steady":
         return steady(run, steps, bounding, main)
     if name == "device":
-        return Window(name, one_span(*run.window))
+        return Window(name, one_span(*run.active))
     if name == "trace":
         return Window(name, one_span(*(run.chosen or (0, run.duration))))
     found = phases.occurrences(main, name)

@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.errors import UsageError, short
 from nsys2prv.intervals.shortest import end_of
-from nsys2prv.intervals.spans import Spans, one_span, union
+from nsys2prv.intervals.spans import Span, Spans, one_span, union
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.run.clocks import Clock
@@ -45,7 +45,7 @@ class DrawnTime(NamedTuple):
     """
 
     events: pl.DataFrame
-    active: tuple[int, int]
+    active: Span
     duration: int
     captures: Sequence[Spans]
     cut: bool

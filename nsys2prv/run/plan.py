@@ -12,7 +12,7 @@ import polars as pl
 
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.intervals.spans import Span, Spans
 from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import STREAM
@@ -61,9 +61,9 @@ class Plan(NamedTuple):
     communicators: Communicators
     duration: int
     # First to last device activity; without any, of MPI calls, else of all events.
-    window: tuple[int, int]
+    active: Span
     # The window of interest.
-    of_interest: Window
+    window: Window
     # Lines that come from no single report: the window of interest, samples at the edges between reports.
     lines: pl.DataFrame
     # Borders of the windows to encode: each is [b[i], b[i + 1]).
@@ -104,10 +104,10 @@ def make_plan(
     timed = _set_times(summaries, run, span)
     objects, clocks, duration = run.objects, timed.clocks, timed.duration
     numbering = number_labels(summaries, public_types)
-    window = _window(timed.drawn, objects)
+    active = _active_time(timed.drawn, objects)
     captures = captures_of(timed.drawn, objects, clocks)
-    drawn = DrawnTime(timed.drawn, window, duration, captures, cut=span is not None)
-    of_interest = figure_window(figures, summaries, clocks, objects, drawn)
+    drawn = DrawnTime(timed.drawn, active, duration, captures, cut=span is not None)
+    window = figure_window(figures, summaries, clocks, objects, drawn)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
@@ -118,9 +118,9 @@ def make_plan(
         numbering=numbering,
         communicators=find_communicators(summaries, run.tasks),
         duration=duration,
+        active=active,
         window=window,
-        of_interest=of_interest,
-        lines=lines_of_the_run(objects, numbering, timed.edge_samples, of_interest, duration),
+        lines=lines_of_the_run(objects, numbering, timed.edge_samples, window, duration),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
@@ -296,13 +296,13 @@ def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects:
     return pl.concat(parts)
 
 
-def _window(drawn: pl.DataFrame, objects: Objects) -> tuple[int, int]:
+def _active_time(drawn: pl.DataFrame, objects: Objects) -> Span:
     """Return the time of all device activity; without any, of MPI calls; else of all events."""
     on_stream = drawn.filter(pl.Series([objects.rows.kind[r] == STREAM for r in drawn["row"]], dtype=pl.Boolean))
     mpi = drawn.filter(pl.col("family") == MPI.name)
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
     low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
-    return int(low), max(int(high), int(low) + 1)
+    return Span(int(low), max(int(high), int(low) + 1))
 
 
 def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator[tuple[Spill, Clock]]:

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.errors import few_ranks
-from nsys2prv.intervals.spans import Spans, Times, intersection, one_span, union
+from nsys2prv.intervals.spans import Span, Spans, Times, intersection, one_span, union
 
 # With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
 LEAST_ITERATIONS = 4
@@ -130,7 +130,7 @@ def steady_window(
     return Window("steady", spans, tuple(names[n] for n in kept), left_out)
 
 
-def all_recorded(recorded: Iterable[tuple[int, int]], active: tuple[int, int], captures: Sequence[Spans] = ()) -> Spans:
+def all_recorded(recorded: Iterable[tuple[int, int]], active: Span, captures: Sequence[Spans] = ()) -> Spans:
     """Return the time in which all tasks recorded, within the device activity of the run, `active`.
 
     `captures`: of each task that was recorded in pieces, when it was. If there is no time in which all tasks recorded,

@@ -6,6 +6,7 @@ import polars as pl
 from analysis_cases import run_of
 
 from nsys2prv.analysis.frames import PART, WORK, Run
+from nsys2prv.intervals.spans import Span
 
 US = 1000
 
@@ -40,4 +41,4 @@ def drawn(picture: str) -> Run:
         last=pl.when(others).then(last), waited_for=pl.when(others).then(waited_for)
     )
     run = run_of(frame, ranks=max(2, rank + 1))._replace(parts=arrived, row_labels=labels)
-    return run._replace(window=(int(frame["start"].min()), int(frame["end"].max())))  # type: ignore[arg-type]
+    return run._replace(active=Span(int(frame["start"].min()), int(frame["end"].max())))  # type: ignore[arg-type]

@@ -107,7 +107,7 @@ def test_a_device_on_which_nothing_ran_idles_on_the_first_row_of_its_rank(mpi_ha
         db.commit()
     trace = translated([*mpi_halo[:-1], idle], tmp_path / "trace", writing=nsys2prv.TraceOutput(window="device"))
     last = drawn(trace, IDLE_CAUSE.number).filter(pl.col("task") == 4)
-    low, high = nsys2prv.analyze([*mpi_halo[:-1], idle], question=Question(window="device")).run.window
+    low, high = nsys2prv.analyze([*mpi_halo[:-1], idle], question=Question(window="device")).run.active
     assert last.select("thread", pl.col("end") - pl.col("start"), "label").rows() == [(1, high - low, "unexplained")]
 
 

@@ -239,8 +239,8 @@ def fits(report: Find) -> dict[tuple[int, str], MetricFit]:
     found = {}
     for rate in (10_000, 50_000, 200_000):
         with open_run(report(f"metric-frequency/gpt-1gpu-{rate}Hz.sqlite")) as run:
-            window = one_span(*run.window)
-            borders = fold_borders(*run.window, np.zeros(0, np.int64))
+            window = one_span(*run.active)
+            borders = fold_borders(*run.active, np.zeros(0, np.int64))
             for by in ("family", "class"):
                 fit = solve(sum_up(run.samples[0], column_spans(run.work, by, window), window, borders))
                 assert fit is not None

@@ -57,7 +57,7 @@ def truth(run: Run) -> pl.DataFrame:
 
 def fitted(run: Run, metric: str, clock: bool = True) -> dict[str, ClassMean]:
     sampled = next(s for s in run.samples if s.metric == metric)
-    window, borders = one_span(*run.window), fold_borders(*run.window, np.zeros(0, np.int64))
+    window, borders = one_span(*run.active), fold_borders(*run.active, np.zeros(0, np.int64))
     found = solve(
         sum_up(
             sampled if clock else sampled._replace(clock=None),

@@ -12,6 +12,7 @@ from nsys2prv.analysis.frames import covered, parts_by
 from nsys2prv.analysis.phases import main_ranges, occurrences, projected
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.ranges import range_sums
+from nsys2prv.intervals.spans import Span
 
 
 def test_work_counts_once_for_every_operation_around_its_launch() -> None:
@@ -56,7 +57,7 @@ def test_ranges_of_iterations_count_on_the_host() -> None:
     loads = [(0, 0, t + 3, t + 5, "load") for t in begins] + [(0, 0, t, t + 1, "fetch") for t in begins[1:]]
     others = [(0, 0, 0, 200, "training"), (0, 0, 160, 190, "save")]
     work = work_of([(0, t + 7, t + 8 if t else 99, "kernel", t + 6) for t in begins])
-    run = run_of(work, (), [*steps, *loads, *others], ranks=1)._replace(window=(7, 148), duration=200)
+    run = run_of(work, (), [*steps, *loads, *others], ranks=1)._replace(active=Span(7, 148), duration=200)
     found = analyze_run(run, Question(metrics=()))
     assert found.window.iterations == tuple((n, 0) for n in range(1, 6))
     assert {name: rest for name, *rest in found.ranges.drop("^host_p.*$").rows()} == {
@@ -70,7 +71,7 @@ def test_ranges_of_iterations_count_on_the_host() -> None:
 @pytest.mark.parametrize(("window", "steps", "loads"), [("device", 2, 2), ("trace", 2, 2), ("step 1", 1, 1)])
 def test_ranges_count_in_the_window_that_is_asked_for(window: str, steps: int, loads: int) -> None:
     ranges = [(0, 0, t, t + 40, f"step {t // 40}") for t in (0, 40)] + [(0, 0, t, t + 5, "load") for t in (0, 45)]
-    run = run_of(work_of([(0, 30, 70, "kernel", 12)]), (), ranges, ranks=1)._replace(window=(30, 70))
+    run = run_of(work_of([(0, 30, 70, "kernel", 12)]), (), ranges, ranks=1)._replace(active=Span(30, 70))
     found = analyze_run(run, Question(window=window, metrics=()))
     assert dict(found.ranges.select("range", "instances").rows()) == {"step #": steps, "load": loads}
 

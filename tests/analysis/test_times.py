@@ -51,16 +51,16 @@ def test_zero_is_the_first_event_of_the_trace(
     device = nsys2prv.TraceOutput(window="device")
     trace = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=options, writing=device)
     found = nsys2prv.analyze(report, selection=chosen, options=options).run
-    assert (found.duration, found.window) == (trace.duration_ns, trace.window_ns)
+    assert (found.duration, found.active) == (trace.duration_ns, trace.window_ns)
 
 
-def test_the_window_of_a_part_is_that_of_what_the_run_has() -> None:
+def test_the_active_time_of_a_part_is_that_of_what_the_run_has() -> None:
     """Device activity, else MPI calls, else all of it: as of a whole run."""
     calls = [(0, 0, 10, 20, "mpi", "MPI_Send"), (0, 0, 30, 60, "mpi", "MPI_Recv"), (0, 0, 0, 100, "os", "poll")]
     work = work_of([(0, 45, 47, "kernel")])
     runs = run_of(work, calls), run_of(work.clear(), calls), run_of(work.clear(), calls[2:])
-    assert [restricted(run, 15, 50).window for run in runs] == [(45, 47), (15, 50), (15, 50)]
-    assert restricted(runs[1], 22, 90).window == (30, 60)
+    assert [restricted(run, 15, 50).active for run in runs] == [(45, 47), (15, 50), (15, 50)]
+    assert restricted(runs[1], 22, 90).active == (30, 60)
 
 
 def test_all_of_a_part_is_the_time_that_was_chosen() -> None:
@@ -74,7 +74,7 @@ def test_samples_at_times_that_cannot_be_are_left_out_and_told(tmp_path: Path) -
     sound = nsys2prv.analyze(SAMPLES / "gpt-ddp/gpt-ddp.0.0.sqlite").run
     wrong = "UPDATE GPU_METRICS SET timestamp = 9100000000000000000 WHERE rowid % 997 = 7"
     found = nsys2prv.analyze(changed("gpt-ddp/gpt-ddp.0.0.sqlite", tmp_path, wrong)).run
-    assert (found.duration, found.window) == (sound.duration, sound.window)
+    assert (found.duration, found.active) == (sound.duration, sound.active)
     assert [d for d in found.defects if d.text.startswith("gpu_metrics: ") and d.text.endswith(" without a time")]
 
 

@@ -11,6 +11,7 @@ from page_cases import Opened
 
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.question import Question
+from nsys2prv.intervals.spans import Span
 from nsys2prv.page.page import page
 
 pytestmark = pytest.mark.browser
@@ -69,7 +70,7 @@ def shown(opened: Callable[..., Opened]) -> Shown:
     ]
     copied = pl.col("name").cast(pl.String) == "copied"
     work = work_of(rows).with_columns(kind=pl.when(copied).then(pl.lit("copy")).otherwise(pl.lit("kernel")))
-    run = run_of(work, ranks=1)._replace(window=(0, 20_000), duration=20_000)
+    run = run_of(work, ranks=1)._replace(active=Span(0, 20_000), duration=20_000)
     return Shown(opened(page(analyze_run(run, Question()), "few activities")))
 
 

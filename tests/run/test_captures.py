@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 import nsys2prv
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.intervals.spans import Span, Spans
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.figure_window import SHORTEST_PAUSE, captures_of
 from nsys2prv.run.steady import all_recorded
@@ -33,8 +33,9 @@ def test_the_window_of_three_captures_is_three_spans(tmp_path: Path) -> None:
 
 def test_time_in_which_a_task_paused_is_left_out() -> None:
     pieces = Spans(np.array([0, 600]), np.array([400, 900]))
-    assert [x.tolist() for x in all_recorded([(0, 1000), (0, 900)], (100, 950), [pieces])] == [[100, 600], [400, 900]]
-    assert [x.tolist() for x in all_recorded([(0, 1000)], (450, 500), [pieces])] == [[450], [500]]
+    both = all_recorded([(0, 1000), (0, 900)], Span(100, 950), [pieces])
+    assert [x.tolist() for x in both] == [[100, 600], [400, 900]]
+    assert [x.tolist() for x in all_recorded([(0, 1000)], Span(450, 500), [pieces])] == [[450], [500]]
     assert SHORTEST_PAUSE > 900
 
 

@@ -122,7 +122,7 @@ class Case(NamedTuple):
 
         Other windows, and one that holds all the work of the run, leave the table as it is.
         """
-        window, (low, high) = self.found.window, self.run.window
+        window, (low, high) = self.found.window, self.run.active
         if window.name in NAMED_WINDOWS or (window.start <= low and high <= window.end):
             return table
         end = pl.col("start_ns") + pl.col("total_ns")

@@ -10,6 +10,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.question import Question
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
 
 UNIT = 10_000
@@ -68,7 +69,7 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
         calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),
         ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
         samples=(),
-        window=(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
+        active=Span(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
         duration=steps * every * UNIT,
         clock_of=(0,) * len(lines),
         row_labels=tuple(f"row {n}" for n in range(ROWS * len(lines))),
