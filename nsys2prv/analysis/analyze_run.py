@@ -8,11 +8,10 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.collectives import nccl_bandwidths
-from nsys2prv.analysis.columns import column_spans
 from nsys2prv.analysis.delays import delays
 from nsys2prv.analysis.efficiency import NcclAs, Phase, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import explain
+from nsys2prv.analysis.fit_columns import column_spans
 from nsys2prv.analysis.frames import COPY, Run, cut_with_ns, parts_by, whole_with_ns
 from nsys2prv.analysis.host import host_efficiency
 from nsys2prv.analysis.idle import gaps
@@ -22,6 +21,7 @@ from nsys2prv.analysis.launches import launches, queues
 from nsys2prv.analysis.located import locate, no_range
 from nsys2prv.analysis.metrics import MetricFit, Sums, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.missing import missing_data
+from nsys2prv.analysis.nccl_bandwidths import nccl_bandwidths
 from nsys2prv.analysis.ncu.tables import ncu_figures, with_figures
 from nsys2prv.analysis.overlap import overlap
 from nsys2prv.analysis.phases import named, occurrences, phase_window, projected

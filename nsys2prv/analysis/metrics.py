@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsys2prv.analysis.clock import clock_at, counts_cycles
-from nsys2prv.analysis.columns import FittedColumn
+from nsys2prv.analysis.fit_columns import FittedColumn
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.nnls import Floats
 from nsys2prv.analysis.normal import Normal
+from nsys2prv.analysis.sm_clock import clock_at, counts_cycles
 from nsys2prv.intervals.sampling import LONG_GAP
 from nsys2prv.intervals.spans import Spans, Times, time_in, times_inside
 

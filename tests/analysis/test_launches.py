@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from analysis_cases import Analysed, Find, run_of, sql, work_of
 
-from nsys2prv.analysis.collectives import nccl_bandwidths
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.kernels import memory_sums, summary
 from nsys2prv.analysis.launches import launches, queues
+from nsys2prv.analysis.nccl_bandwidths import nccl_bandwidths
 from nsys2prv.intervals.spans import Spans, one_span
 
 ALL = one_span(0, 100)

@@ -16,12 +16,12 @@ from polars.testing import assert_frame_equal
 
 from nsys2prv.analysis import metrics
 from nsys2prv.analysis.analyze_run import analyze_run
-from nsys2prv.analysis.clock import clock_at
-from nsys2prv.analysis.columns import FittedColumn, column_spans
+from nsys2prv.analysis.fit_columns import FittedColumn, column_spans
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.analysis.metrics import NO_CLOCK, ClassMean, MetricFit, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.nnls import nnls
 from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.sm_clock import clock_at
 from nsys2prv.commands.analyze import analyze, open_run
 from nsys2prv.intervals.spans import Spans, one_span, time_in
 from nsys2prv.pipeline.workers.execution import Execution

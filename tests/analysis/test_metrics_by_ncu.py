@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from nsys2prv.analysis.clock import clock_at, with_clocks
-from nsys2prv.analysis.columns import IDLE, FittedColumn, column_spans
+from nsys2prv.analysis.fit_columns import IDLE, FittedColumn, column_spans
 from nsys2prv.analysis.frames import WORK, Run, Sampled
 from nsys2prv.analysis.metrics import ClassMean, fold_borders, solve, sum_up
+from nsys2prv.analysis.sm_clock import clock_at, with_clocks
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.intervals.spans import Spans, one_span
 
