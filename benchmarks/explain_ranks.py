@@ -182,7 +182,7 @@ def synthetic(ranks: int, operations: int) -> Run:
         samples=(),
         active=Span(int(work["start"].min()), int(work["end"].max())),  # type: ignore[arg-type]
         duration=until,
-        streams=tuple(f"{kind}{n}" for n in range(ranks) for kind in ("kernels ", "collectives ", "thread ")),
+        row_labels=tuple(f"{kind}{n}" for n in range(ranks) for kind in ("kernels ", "collectives ", "thread ")),
     )
 
 

@@ -100,7 +100,7 @@ def analysis(ranks: int) -> Analysis:
         samples=(),
         active=Span(0, STEPS * STEP_NS),
         duration=STEPS * STEP_NS,
-        streams=tuple(f"row {n}" for n in range(2 * ranks)),
+        row_labels=tuple(f"row {n}" for n in range(2 * ranks)),
     )
     found = analyze_run(run, Question(window="trace"))
     first = found.iterations.filter(pl.col("iteration") == 0)
