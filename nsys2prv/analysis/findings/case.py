@@ -12,7 +12,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
-from nsys2prv.analysis.frames import MPI, NCCL, Run, covered_by, cut_with_ns
+from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.run.steady import NAMED_WINDOWS
@@ -142,6 +142,11 @@ class Case(NamedTuple):
         compute = compute.with_columns(work=pl.col("node") // 2)
         compute = compute.with_columns(self.run.work["class"].gather(compute["work"]).cast(pl.String))
         return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.step_count
+
+    def kernels(self) -> pl.DataFrame:
+        """Return the kernels (WORK) of the window, whole, with `ns` in it and `work`, their row of Run.work."""
+        rows = self.run.work.with_row_index("work").cast({"work": pl.Int64})
+        return whole_with_ns(rows.filter(pl.col("kind") == KERNEL), self.found.window.spans)
 
     def kernel_time(self, total_ns: float, chosen: pl.Expr) -> KernelTime:
         """Return the time of `chosen` kernels (see `on_path`), which take `total_ns` on all devices together."""

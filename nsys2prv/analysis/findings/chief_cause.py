@@ -34,7 +34,7 @@ class ChiefCause(NamedTuple):
 
     @property
     def scattered(self) -> bool:
-        """Return True for launches of a kernel that are a small part of the cause: the host is slow at many places."""
+        """Return True where launches of one kernel are a small part of it: the host is slow at many places."""
         return self.name.startswith(LAUNCHING) and self.share < SCATTERED.value
 
 

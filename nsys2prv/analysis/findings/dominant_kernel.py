@@ -11,7 +11,6 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.small_grids import PRODUCTS
 from nsys2prv.analysis.findings.thresholds import DOMINANT
-from nsys2prv.analysis.frames import KERNEL, whole_with_ns
 from nsys2prv.errors import short
 
 
@@ -20,10 +19,8 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
 
     GPUs are made for products, and a program that mostly computes them has no fault.
     """
-    kernels = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
-    by_name = kernels.group_by(pl.col("name").cast(pl.String), pl.col("family").cast(pl.String)).agg(
-        pl.col("ns").sum(), count=pl.len()
-    )
+    named = (pl.col(column).cast(pl.String) for column in ("name", "family"))
+    by_name = case.kernels().group_by(*named).agg(pl.col("ns").sum(), count=pl.len())
     useful = sum(case.useful) * case.step_count
     if by_name.is_empty() or not useful:
         return
@@ -44,7 +41,6 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
             "kernel_ns": round(time.device_ns),
             "on_critical_path_ns": round(time.path_ns),
         },
-        confidence="high",
         command="nsys2prv analyze RUN --show kernels",
         cfg="analysis/kernel_time_by_class",
         at_ns=case.first_start(pl.col("name") == name),

@@ -16,7 +16,7 @@ from nsys2prv.analysis.findings.thresholds import (
     SMALL_GRIDS_SAVED,
     WARP,
 )
-from nsys2prv.analysis.frames import KERNEL, at_longest, whole_with_ns
+from nsys2prv.analysis.frames import KERNEL, at_longest
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.errors import short
 
@@ -45,9 +45,7 @@ def _kernels(case: Case) -> pl.DataFrame:
         ),
         orient="row",
     )
-    rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
-    work = whole_with_ns(rows.filter(pl.col("kind") == KERNEL), case.found.window.spans)
-    long = work.filter(pl.col("ns") >= LATENCY_KERNEL.value, pl.col("shape").is_not_null())
+    long = case.kernels().filter(pl.col("ns") >= LATENCY_KERNEL.value, pl.col("shape").is_not_null())
     return long.with_columns(blocks=blocks_of(pl.col("shape"))).join(
         hardware.drop("memory"), on="device", how="inner", maintain_order="left"
     )

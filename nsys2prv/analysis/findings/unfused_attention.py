@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
-from nsys2prv.analysis.frames import KERNEL, at_longest, whole_with_ns
+from nsys2prv.analysis.frames import at_longest
 
 CLASS, LOSS = "softmax", "loss"
 
@@ -49,9 +49,7 @@ def _of_layers(case: Case) -> pl.DataFrame:
 
     A loss or the choice of a token takes one softmax each time, a model's layers several of one grid.
     """
-    rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
-    kernels = rows.filter(pl.col("kind") == KERNEL, pl.col("class").is_in([CLASS, LOSS]))
-    known = whole_with_ns(kernels, case.found.window.spans)
+    known = case.kernels().filter(pl.col("class").is_in([CLASS, LOSS]))
     losses = known.filter(pl.col("class") == LOSS).group_by("device", "name").len()["len"].max()
     least = max(SOFTMAX_LAUNCHES.value * case.step_count, int(losses or 0) + 1)  # type: ignore[arg-type]
     softmax = known.filter(pl.col("class") == CLASS)

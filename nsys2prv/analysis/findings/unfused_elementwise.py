@@ -10,7 +10,6 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.conversions import FAMILY as COPIES
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import CHAINS
-from nsys2prv.analysis.frames import KERNEL, whole_with_ns
 
 ELEMENTWISE = "elementwise"
 
@@ -46,13 +45,10 @@ def unfused_elementwise(case: Case) -> Iterator[Finding]:
 def _chains(case: Case) -> pl.DataFrame:
     """Return `start`, `ns`, `longest` (ns) and `work` (rows of Run.work) of each chain of two kernels or more.
 
-    A chain are the elementwise kernels of a stream with nothing but casts and copies between.
+    A chain is a row of elementwise kernels of a stream, with nothing but casts and copies between them.
     """
-    rows = case.run.work.with_row_index("work").cast({"work": pl.Int64})
-    kernels = whole_with_ns(rows.filter(pl.col("kind") == KERNEL), case.found.window.spans).sort(
-        "device", "row", "start"
-    )
-    elementwise, of_chain = pl.col("class") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
+    kernels = case.kernels().sort("device", "row", "start")
+    elementwise, of_chain = pl.col("family") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
     begins = ~of_chain.fill_null(False) | pl.col("row").ne_missing(pl.col("row").shift(1))
     numbered = kernels.with_columns(chain=begins.cum_sum()).filter(elementwise)
     grouped = numbered.group_by("device", "row", "chain", maintain_order=True).agg(
