@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.families.nvtx.passes import repeats_of
 from nsys2prv.families.nvtx.range_patterns import (
     ADDED,
     DIGITS,
@@ -27,8 +28,8 @@ from nsys2prv.intervals.spans import Spans, reach_before, union
 
 # Occurrences of a phase or iteration; `start`, `end`: ns of the trace. `number`: the number in the range's text for
 # which the last `#` of the pattern stands; without one, how many occurrences came before on the task. `repeat`: how
-# often that number came before on the task. Occurrences of several tasks with equal `number` and `repeat` belong
-# together.
+# often that number came before (see families/nvtx/passes.py). Occurrences of several tasks with equal `number` and
+# `repeat` belong together.
 OCCURRENCE = {
     "task": pl.Int64(),
     "number": pl.Int64(),
@@ -87,13 +88,16 @@ def occurrences(ranges: pl.DataFrame, pattern: str) -> pl.DataFrame:
         "task", "start", pl.col("end"), descending=[False, False, True]
     )
     outer = outermost(found, found["task"])
-    numbered = value_of(pl.col("digits")), pl.int_range(pl.len()).over("task")
-    repeat = pl.int_range(pl.len()).over("task", "number")
-    return outer.with_columns(number=pl.coalesce(numbered)).with_columns(repeat=repeat).select(*OCCURRENCE)
+    numbers = value_of(pl.col("digits")), pl.int_range(pl.len()).over("task")
+    numbered = outer.with_columns(number=pl.coalesce(numbers))
+    return numbered.with_columns(repeat=repeats_of(numbered)).select(*OCCURRENCE)
 
 
 def _matching(texts: pl.Series, pattern: str) -> pl.DataFrame:
-    """Return the texts that match a pattern of `occurrences`, each once, with `digits`: its number (null: none)."""
+    """Return the texts that match a pattern of `occurrences`, each once, with `digits` and `stem`.
+
+    `digits`: its number (null: none); `stem`: the rest of the text, or all before it.
+    """
     distinct, text = pl.DataFrame({"text": texts.unique()}), pl.col("text")
     if len(pattern) > LONGEST_REGEX:
         # No text is shorter than its pattern, and making patterns of long texts takes long.
@@ -101,12 +105,13 @@ def _matching(texts: pl.Series, pattern: str) -> pl.DataFrame:
         alike = [text, operation_of(text), pattern_of(text), numbered_text(text)]
         found = near.filter(pl.any_horizontal(one == pattern for one in alike))
         digits = digits_of(text) if "#" in pattern else pl.lit(None, pl.String)
+        stem = numbered_text(text)
     else:
         *before, after = (re.escape(part) for part in pattern.split("#"))
         last = f"(?:({DIGITS})|#)" if before else "()"
-        regex = f"(?s)^{f'(?:{DIGITS}|#)'.join(before)}{last}{after}(?:{ADDED}.*)?$"
-        found, digits = distinct.filter(text.str.contains(regex)), text.str.extract(regex, 1)
-    return found.select("text", digits=digits)
+        regex = f"(?s)^({f'(?:{DIGITS}|#)'.join(before)}){last}{after}(?:{ADDED}.*)?$"
+        found, stem, digits = distinct.filter(text.str.contains(regex)), *(text.str.extract(regex, n) for n in (1, 2))
+    return found.select("text", digits=digits, stem=stem)
 
 
 def outermost(ranges: pl.DataFrame, group: pl.Series) -> pl.DataFrame:

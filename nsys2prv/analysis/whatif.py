@@ -214,12 +214,14 @@ def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
         model.marks.select("repeat", "number", **ends)
         .group_by("repeat", "number")
         .agg(pl.col("start").min(), pl.col("end").max())
-        .sort("repeat", "number")
+        .sort("repeat", "start", "number")
     )
+    # An iteration of a lower number may come later, as where a run was recorded from the middle of an epoch on.
     following = pl.when(pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1).then(
         pl.col("start").shift(-1).over("repeat")
     )
     timed = spans.select("repeat", iteration="number", ns=pl.coalesce(following, "end") - pl.col("start"))
+    timed = timed.sort("repeat", "iteration")
     if not model.kept:
         return timed
     kept = pl.DataFrame(list(model.kept), schema={"iteration": pl.Int64(), "repeat": pl.Int64()}, orient="row")

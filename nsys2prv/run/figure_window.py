@@ -9,6 +9,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.errors import UsageError, short
+from nsys2prv.families.nvtx.passes import repeats_of
+from nsys2prv.families.nvtx.range_patterns import numbered_text
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.intervals.spans import Span, Spans, one_span, union
 from nsys2prv.model.global_ids import process_of
@@ -153,7 +155,9 @@ def _iteration_parts(summaries: Sequence[Summary], clocks: Sequence[Clock], obje
         total=(pl.col("end") - pl.col("start")).sum(), numbers=pl.col("number").n_unique()
     )
     chosen = counted.filter(pl.col("numbers") > 1).sort("total", "pattern", descending=[True, False]).head(1)
-    return own.join(chosen, on="pattern", how="semi").with_columns(repeat=pl.lit(0, pl.Int64)).select(*ITERATION_PART)
+    steps = own.join(chosen, on="pattern", how="semi", maintain_order="left")
+    steps = steps.with_columns(stem=numbered_text(pl.col("text")))
+    return steps.with_columns(repeat=repeats_of(steps)).select(*ITERATION_PART)
 
 
 def _repeated_parts(

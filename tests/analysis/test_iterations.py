@@ -123,8 +123,12 @@ def test_without_nccl_waiting_is_in_mpi() -> None:
     [
         (["step 3 of 10", "step 4 of 10"], "step # of 10", ["step 3 of 10", "step 4 of 10"]),
         (["epoch 2 step 0", "epoch 2 step 1"], "epoch # step #", ["epoch # step 0", "epoch # step 1"]),
+        (["epoch 0 step 1", "epoch 1 step 0"], "epoch # step #", ["epoch # step 1", "epoch # step 0 (repeat 1)"]),
         ([f"step {8 * 10**20}", f"step {8 * 10**20 + 5}"], "step #", ["step 0", "step 5"]),
-        (["step 1", "step 0"] * 2, "step #", ["step 0", "step 1", "step 0 (repeat 1)", "step 1 (repeat 1)"]),
+        (["step 0", "step 1"] * 2, "step #", ["step 0", "step 1", "step 0 (repeat 1)", "step 1 (repeat 1)"]),
+        # Recorded from the middle of an epoch on.
+        (["step 1", "step 0"] * 2, "step #", ["step 1", "step 0 (repeat 1)", "step 1 (repeat 1)", "step 0 (repeat 2)"]),
+        (["step 1", "step 2", "step 0"], "step #", ["step 0", "step 1", "step 2"]),
     ],
 )
 def test_an_iteration_has_the_last_number_and_the_work_of_its_own_range(
@@ -136,6 +140,8 @@ def test_an_iteration_has_the_last_number_and_the_work_of_its_own_range(
     forward = [(0, 0, 10 * n, 10 * n + 1, "forward") for n in range(len(texts))]
     found = analyze_run(run_of(work, (), [*ranges, *forward], ranks=1), Question(phases=(pattern,), iteration=pattern))
     assert [p.name for p in found.iteration_efficiency] == names
+    # To the next one, of ten, or of its own work, of four.
+    assert set(found.explanation.predictions[0].iterations["measured_ns"]) <= {4, 10}
     assert {p.efficiency.window_ns for p in found.iteration_efficiency} == {4}
     assert found.iterations.select(pl.col("device_ns", "forward_ns").unique()).rows() == [(4, 4)]
     assert found.phases[0].efficiency.window_ns == 4 * len(texts)
