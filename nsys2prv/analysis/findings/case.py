@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.critical_path import COMPUTE
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
@@ -47,13 +48,15 @@ class Case(NamedTuple):
     """An analysis, with the tables that several rules need.
 
     `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
-    without any; `starved`: STARVED; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a
-    rank; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
+    without any; `kernels_ns`: the lengths of all kernels in the window together, more than the time of compute where
+    several run at once; `starved`: STARVED; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the
+    devices of a rank; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
     """
 
     found: Analysis
     step_count: int
     iteration_ns: float
+    kernels_ns: int
     starved: pl.DataFrame
     exposed: pl.DataFrame
     host_waits: Mapping[int, float]
@@ -148,10 +151,21 @@ class Case(NamedTuple):
         rows = self.run.work.with_row_index("work").cast({"work": pl.Int64})
         return whole_with_ns(rows.filter(pl.col("kind") == KERNEL), self.found.window.spans)
 
+    def share_of_compute(self, total_ns: float) -> float:
+        """Return the part (of 1) that kernels of `total_ns` together have in the time of all kernels."""
+        return total_ns / self.kernels_ns if self.kernels_ns else 0.0
+
     def kernel_time(self, total_ns: float, chosen: pl.Expr) -> KernelTime:
-        """Return the time of `chosen` kernels (see `on_path`), which take `total_ns` on all devices together."""
-        devices = max(len(self.run.devices), 1)
-        return KernelTime(total_ns / devices / self.step_count, self.on_path(chosen), self.unit)
+        """Return the time of `chosen` kernels (see `on_path`), which take `total_ns` on all devices together.
+
+        Kernels that run at once on a device share the time.
+        """
+        shared = sum(self.useful) * self.step_count * self.share_of_compute(1.0)
+        return KernelTime(self.of_device(shared * total_ns), self.on_path(chosen), self.unit)
+
+    def of_device(self, total_ns: float) -> float:
+        """Return a time of all devices together in the window as the mean of a device (ns of an iteration)."""
+        return total_ns / max(len(self.run.devices), 1) / self.step_count
 
     def first_start(self, chosen: pl.Expr) -> int | None:
         """Return when the first of `chosen` device activities (by columns of WORK) begins in the window (ns)."""
@@ -188,7 +202,20 @@ def case_of(analysis: Analysis) -> Case:
     predicted = analysis.explanation.predictions if window.iterations else ()
     measured = predicted[0].measured_ns if predicted else window.spans.total()
     count = max(len(window.iterations), 1)
-    return Case(analysis, count, float(measured), starved(analysis), _exposed(analysis), _host_waits(analysis, count))
+    return Case(
+        found=analysis,
+        step_count=count,
+        iteration_ns=float(measured),
+        kernels_ns=_kernels_ns(analysis),
+        starved=starved(analysis),
+        exposed=_exposed(analysis),
+        host_waits=_host_waits(analysis, count),
+    )
+
+
+def _kernels_ns(analysis: Analysis) -> int:
+    work = analysis.run.work.select("kind", "start", "end").filter(pl.col("kind").is_in(USEFUL_KINDS))
+    return int(whole_with_ns(work, analysis.window.spans)["ns"].sum())
 
 
 def _exposed(analysis: Analysis) -> pl.DataFrame:

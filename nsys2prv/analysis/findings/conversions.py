@@ -16,10 +16,10 @@ FAMILY = "copy/cast"
 
 def conversions(case: Case) -> Iterator[Finding]:
     """Yield what could be saved of conversions, if they take more than usual."""
-    useful = sum(case.useful) * case.step_count
     classes = case.found.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == FAMILY))
     total = int(classes["total_ns"].sum())
-    if not useful or total < CONVERSIONS.value * useful:
+    share = case.share_of_compute(total)
+    if share < CONVERSIONS.value:
         return
     time = case.kernel_time(total, pl.col("family") == FAMILY)
     saved = CONVERSIONS_SAVED.value * time.saved_at_most
@@ -27,7 +27,7 @@ def conversions(case: Case) -> Iterator[Finding]:
     longest = whole_with_ns(of_family, case.found.window.spans).select(at_longest("ns")).item()
     yield Finding(
         "conversions",
-        f"Casts, copies and transposes take {100 * total / useful:.0f} % of compute, {time.text}",
+        f"Casts, copies and transposes take {100 * share:.0f} % of compute, {time.text}",
         saved,
         "Keep one type and layout (channels_last, weights in BF16), fuse casts with torch.compile, and avoid "
         ".contiguous() and .to() in the loop.",

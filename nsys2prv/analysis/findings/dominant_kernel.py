@@ -21,17 +21,16 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
     """
     named = (pl.col(column).cast(pl.String) for column in ("name", "family"))
     by_name = case.kernels().group_by(*named).agg(pl.col("ns").sum(), count=pl.len())
-    useful = sum(case.useful) * case.step_count
-    if by_name.is_empty() or not useful:
+    if by_name.is_empty():
         return
     name, family, total, count = by_name.sort("ns", "name").row(-1)
-    time = case.kernel_time(total, pl.col("name") == name)
+    share, time = case.share_of_compute(total), case.kernel_time(total, pl.col("name") == name)
     on_path = time.path_ns / case.iteration_ns if case.iteration_ns else 0.0
-    if min(total / useful, on_path) < DOMINANT.value or re.match(PRODUCTS, family):
+    if min(share, on_path) < DOMINANT.value or re.match(PRODUCTS, family):
         return
     yield Finding(
         "dominant-kernel",
-        f"`{short(name, 40)}` takes {100 * total / useful:.0f} % of compute, {time.text}",
+        f"`{short(name, 40)}` takes {100 * share:.0f} % of compute, {time.text}",
         0.0,
         "Begin here: see whether it can do less (a smaller type, fewer elements, top-k in place of a sort), whether a "
         "library does it faster, and what limits it (ncu --set full -k NAME, then analyze RUN --ncu FILE).",

@@ -19,15 +19,14 @@ def double_precision(case: Case) -> Iterator[Finding]:
     """Yield products in double precision that take much of compute. Whether they need it is not known: no cost."""
     chosen = pl.col("class").str.starts_with("GEMM") & pl.col("name").str.contains(DOUBLE_NAMES)
     double = case.found.kernels.filter(pl.col("rank").is_null() & chosen)
-    useful = sum(case.useful) * case.step_count
     total = float(double["total_ns"].sum())
-    if double.is_empty() or total < DOUBLE.value * useful:
+    share = case.share_of_compute(total)
+    if double.is_empty() or share < DOUBLE.value:
         return
     time, name = case.kernel_time(total, chosen), double["name"][0]
     yield Finding(
         "double-precision",
-        f"Matrix products in double precision (`{short(name, 40)}`) take {100 * total / useful:.0f} % of compute, "
-        f"{time.text}",
+        f"Matrix products in double precision (`{short(name, 40)}`) take {100 * share:.0f} % of compute, {time.text}",
         0.0,
         "Where the result allows it, compute in FP32 with TF32, or refine a result of lower precision (cuSOLVER's "
         "iterative refinement): tensor cores are several times as fast then.",

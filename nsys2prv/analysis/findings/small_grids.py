@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.case import Case, KernelTime, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import (
     LATENCY_KERNEL,
@@ -68,7 +68,9 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         )
         .sort("lost", "name", descending=[True, False])
     )
-    idle = case.kernel_time(float(by["lost"].sum()), pl.col("work").is_in(alone["work"].implode()))
+    # No other kernel shares the time of these.
+    on_path = case.on_path(pl.col("work").is_in(alone["work"].implode()))
+    idle = KernelTime(case.of_device(float(by["lost"].sum())), on_path, case.unit)
     worst = by.row(0, named=True)
     yield Finding(
         "small-grids",
@@ -106,8 +108,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     low = measured.filter(
         pl.col("occupancy") < LOW_OCCUPANCY.value, ~pl.col("family").cast(pl.String).str.contains(PRODUCTS)
     )
-    useful = sum(case.useful) * case.step_count
-    if low.is_empty() or float(low["ns"].sum()) < OCCUPANCY_SHARE.value * useful:
+    if low.is_empty() or case.share_of_compute(float(low["ns"].sum())) < OCCUPANCY_SHARE.value:
         return
     resources = pl.col("resources")
     worst = (
@@ -117,7 +118,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
         .with_columns(threads=threads_of(resources), registers=registers_of(resources), shared=shared_of(resources))
         .row(0, named=True)
     )
-    each = float(low["ns"].sum()) / max(len(case.run.devices), 1) / case.step_count
+    each = case.of_device(float(low["ns"].sum()))
     yield Finding(
         "low-occupancy",
         f"`{short(worst['name'], 40)}` fills {100 * worst['occupancy']:.0f} % of the warps: {worst['threads']} "

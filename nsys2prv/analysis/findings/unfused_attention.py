@@ -21,14 +21,15 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
     """
     if not case.found.window.iterations:
         return
-    softmax, useful = _of_layers(case), sum(case.useful) * case.step_count
+    softmax = _of_layers(case)
     total = float(softmax["ns"].sum())
-    if softmax.is_empty() or total < SOFTMAX.value * useful:
+    share = case.share_of_compute(total)
+    if softmax.is_empty() or share < SOFTMAX.value:
         return
     time = case.kernel_time(total, pl.col("work").is_in(softmax["work"].implode()))
     yield Finding(
         "unfused-attention",
-        f"Softmax kernels take {100 * total / useful:.0f} % of compute, {time.text}: attention is not fused",
+        f"Softmax kernels take {100 * share:.0f} % of compute, {time.text}: attention is not fused",
         time.saved_at_most,
         "Use fused attention (torch.nn.functional.scaled_dot_product_attention, FlashAttention; attn_implementation in "
         "Hugging Face): scores stay on the chip, so that their masks, scales and casts take no kernels, either.",

@@ -16,15 +16,16 @@ ELEMENTWISE = "elementwise"
 
 def unfused_elementwise(case: Case) -> Iterator[Finding]:
     """Yield what one kernel in place of each chain of elementwise kernels saves: all but the longest of each chain."""
-    chains, useful = _chains(case), sum(case.useful) * case.step_count
+    chains = _chains(case)
     lost = float((chains["ns"] - chains["longest"]).sum())
-    if chains.is_empty() or lost < CHAINS.value * useful:
+    share = case.share_of_compute(lost)
+    if chains.is_empty() or share < CHAINS.value:
         return
     members = chains["work"].explode()
     time = case.kernel_time(lost, pl.col("work").is_in(members.implode()))
     yield Finding(
         "unfused-elementwise",
-        f"Elementwise kernels run one after another and are not fused: {100 * lost / useful:.0f} % of compute, "
+        f"Elementwise kernels run one after another and are not fused: {100 * share:.0f} % of compute, "
         f"{text_ms(time.device_ns)} {case.unit}, could be saved",
         time.saved_at_most,
         "Fuse them: torch.compile, jax.jit, cupy.fuse or a kernel of your own reads and writes memory once for a whole "

@@ -429,6 +429,12 @@ def test_a_product_that_takes_most_of_compute_is_no_fault(family: str) -> None:
     assert "dominant-kernel" not in findings_of(program(f"0| k:a:{family} @0 5-605, k @1 605-990"))
 
 
+def test_kernels_that_run_at_once_share_the_time_of_compute() -> None:
+    """Two for 5 ms: 11 of 14.85 ms of kernels in 9.85 ms."""
+    found = findings_of(program("0| k:sort:sort @0 5-605, k:sort:sort @1 105-605, k @2 605-990"))
+    assert "`sort` takes 74 % of compute, 7.30 ms" in found["dominant-kernel"].title
+
+
 def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
     """Another kernel between two elementwise ones reads and writes something else."""
     apart = "k:a:elementwise @0 5-205, k:b:GEMM @1 205-250, k:a:elementwise @2 250-400, k @3 400-990"
