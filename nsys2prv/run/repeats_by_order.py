@@ -21,6 +21,8 @@ FEWEST = 4
 ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
 # If so many distances of a kernel are usual, and too short for an iteration, it is a loop within an iteration.
 SHORT_LOOP = 0.9
+# More distances are equal than of another step if they are so many times its share: 8/7 in groups of eight.
+CLEARLY = 1.1
 # A kernel comes in runs, as in each layer of a model, if STRICT of the runs have the median length.
 STRICT = 0.75
 # Most kernels of a process that are looked at, those with the longest distances first.
@@ -91,8 +93,9 @@ def _places(own: pl.DataFrame, candidates: Mask) -> Iterator[Indices]:
 def _every_few(at: Indices, least: int) -> Indices:
     """Return the places at equal distances among those of one kernel: all, or every second, third, ... from the last.
 
-    The first step with usual distances counts. A later step replaces it if nearly all of its distances are equal: of
-    kernels in groups of five, every fourth has the usual distance in four of five cases, and every fifth always has it.
+    The first step with usual distances counts. A later step replaces it if nearly all of its distances are equal, or
+    clearly more: of kernels in groups of five, every fourth has the usual distance in four of five cases, and every
+    fifth always has it, but for iterations with other work in them.
     Empty if all distances are too unequal, or too short for an iteration.
     """
     found, same = at[:0], 0.0
@@ -104,7 +107,7 @@ def _every_few(at: Indices, least: int) -> Indices:
         usual, share = float(np.median(distances)), _usual_share(distances)
         if share >= ORDERLY and usual >= least:
             own = float((distances == usual).mean())
-            if not len(found) or own >= (STRICT if same < STRICT else SHORT_LOOP):
+            if not len(found) or own >= (STRICT if same < STRICT else min(SHORT_LOOP, CLEARLY * same)):
                 found, same = taken, own
             if share >= SHORT_LOOP:
                 break

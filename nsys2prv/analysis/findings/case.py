@@ -11,11 +11,13 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
-from nsys2prv.analysis.findings.thresholds import BLOCKED, ON_PATH
+from nsys2prv.analysis.findings.thresholds import BLOCKED, MOSTLY_THEN, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.run.steady import NAMED_WINDOWS
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
@@ -49,8 +51,9 @@ class Case(NamedTuple):
 
     `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
     without any; `kernels_ns`: the lengths of all kernels in the window together, more than the time of compute where
-    several run at once; `starved`: STARVED; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the
-    devices of a rank; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
+    several run at once; `starved`: STARVED; `long_steps`: iterations that take much longer than others; `exposed`:
+    EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank; `host_waits`: time (ns of an
+    iteration) by rank in which a host thread waits for its device or for others.
     """
 
     found: Analysis
@@ -58,6 +61,7 @@ class Case(NamedTuple):
     iteration_ns: float
     kernels_ns: int
     starved: pl.DataFrame
+    long_steps: LongSteps
     exposed: pl.DataFrame
     host_waits: Mapping[int, float]
 
@@ -181,10 +185,26 @@ class Case(NamedTuple):
         """Return a part of STARVED of each device (ns of an iteration).
 
         It is the mean over iterations without the longest and the shortest, so that a single one does not count, but
-        what comes every few iterations does, as waiting for data.
+        what comes every few iterations does, as waiting for data. What makes a host launch late in long iterations is
+        a finding of its own, and does not count here.
         """
-        by_device = self.starved.group_by("device", maintain_order=True).agg(usual(pl.col(part)).alias(part))
+        each = self.starved
+        if part == "launching":
+            each = each.join(self.long_steps.found, on=["repeat", "number"], how="anti", maintain_order="left")
+        by_device = each.group_by("device", maintain_order=True).agg(usual(pl.col(part)).alias(part))
         return [float(ns or 0) for ns in by_device[part]]
+
+    def usual_time(self) -> Spans:
+        """Return the time that `starved` covers, without the long iterations."""
+        return difference(kept_time(self.found), self.long_steps.spans)
+
+    def mostly_in_long(self, part: str) -> str:
+        """Return ` (nearly all in 3 of 20 iterations)` if a part of STARVED is mostly in long ones, else nothing."""
+        in_long = self.starved.join(self.long_steps.found, on=["repeat", "number"], how="semi")
+        ns, every = int(in_long[part].sum()), int(self.starved[part].sum())
+        if not ns or ns < MOSTLY_THEN.value * every:
+            return ""
+        return f" (nearly all in {self.long_steps.found.height} of {self.step_count} iterations)"
 
 
 def usual(time: pl.Expr) -> pl.Expr:
@@ -201,13 +221,14 @@ def case_of(analysis: Analysis) -> Case:
     window = analysis.window
     predicted = analysis.explanation.predictions if window.iterations else ()
     measured = predicted[0].measured_ns if predicted else window.spans.total()
-    count = max(len(window.iterations), 1)
+    count, begins = max(len(window.iterations), 1), step_begins(analysis)
     return Case(
         found=analysis,
         step_count=count,
         iteration_ns=float(measured),
         kernels_ns=_kernels_ns(analysis),
-        starved=starved(analysis),
+        starved=starved(analysis, begins),
+        long_steps=long_steps(analysis, begins),
         exposed=_exposed(analysis),
         host_waits=_host_waits(analysis, count),
     )

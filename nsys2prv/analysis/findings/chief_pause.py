@@ -8,9 +8,11 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.starved import idle_gaps
-from nsys2prv.analysis.findings.thresholds import ONE_PLACE
+from nsys2prv.analysis.findings.thresholds import NEARLY_ALL, ONE_PLACE
 from nsys2prv.analysis.idle import activities_around, open_ranges, tasks_of_devices
+from nsys2prv.errors import short
 from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.spans import Spans
 
 
 class Pause(NamedTuple):
@@ -25,9 +27,12 @@ class Pause(NamedTuple):
     share: float
 
 
-def chief_pause(case: Case) -> Pause | None:
-    """Return where at least half of the time without launched work lies; None where it lies at many places."""
-    gaps = _gaps(case)
+def chief_pause(case: Case, covered: Spans) -> Pause | None:
+    """Return where at least half of the time without launched work lies; None where it lies at many places.
+
+    `covered`: the time that counts (ns of the trace).
+    """
+    gaps = _gaps(case, covered)
     total = int(gaps["ns"].sum())
     by_place = gaps.group_by("after", "before").agg(pl.col("ns").sum()).sort("ns", "after", "before")
     if by_place.is_empty() or by_place["ns"][-1] < ONE_PLACE.value * total:
@@ -37,9 +42,18 @@ def chief_pause(case: Case) -> Pause | None:
     return Pause(after, before, _range(case, own), ns / total)
 
 
-def _gaps(case: Case) -> pl.DataFrame:
+def pause_text(pause: Pause | None) -> str:
+    """Return where to look for what the host does, to follow a verb; nothing where it does that at many places."""
+    if pause is None:
+        return ""
+    place = f" in `{short(pause.range, 40)}`" if pause.range else ""
+    share = "nearly all" if pause.share >= NEARLY_ALL.value else f"{100 * pause.share:.0f} %"
+    return f"{place} after `{short(pause.after, 40)}` and before `{short(pause.before, 40)}` ({share} of that time)"
+
+
+def _gaps(case: Case, covered: Spans) -> pl.DataFrame:
     """Return task, start, `ns`, `after` and `before` of each idle time without launched work between two activities."""
-    axis, _, found = idle_gaps(case.found)
+    axis, _, found = idle_gaps(case.found, covered)
     start = found["start"].to_numpy()
     around = activities_around(case.run.work, axis, found["end"].to_numpy())
     times = {"start": axis.time(start), "ns": found["until"].to_numpy() - start}

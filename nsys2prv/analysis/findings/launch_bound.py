@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
-from nsys2prv.analysis.findings.chief_pause import chief_pause
+from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.code_loading import iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
-from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
+from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps, kept_time
 from nsys2prv.analysis.findings.thresholds import (
     BLOCKING,
     GAP,
@@ -26,7 +26,6 @@ from nsys2prv.analysis.findings.thresholds import (
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import COPY, NCCL, at_longest
 from nsys2prv.analysis.launches import blocking_share
-from nsys2prv.errors import short
 
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
@@ -151,23 +150,12 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
             "Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
             "(torch.backends.cudnn.benchmark=False), and see why code is compiled again (TORCH_LOGS=recompiles).",
         )
+    place = pause_text(chief_pause(case, case.usual_time()))
     return (
         "Host-bound: the device has no work while the host is busy between launches",
-        f"{_processes_for_gpus(case)}{_where_busy(case)}: record CPU samples or Python stacks "
-        "(nsys profile --sample=process-tree --python-sampling=true); move that work off the launching thread or out "
-        "of the loop.",
-    )
-
-
-def _where_busy(case: Case) -> str:
-    """Return where to look for what the host does: between two activities, if most of the time lies there."""
-    if (pause := chief_pause(case)) is None:
-        return "See what the host does between launches"
-    place = f" in `{short(pause.range, 40)}`" if pause.range else ""
-    share = "nearly all" if pause.share >= NEARLY_ALL.value else f"{100 * pause.share:.0f} %"
-    return (
-        f"See what the host does{place} after `{short(pause.after, 40)}` and before `{short(pause.before, 40)}` "
-        f"({share} of that time)"
+        f"{_processes_for_gpus(case)}See what the host does{place or ' between launches'}: record CPU samples or "
+        "Python stacks (nsys profile --sample=process-tree --python-sampling=true); move that work off the launching "
+        "thread or out of the loop.",
     )
 
 
@@ -195,7 +183,7 @@ def _in_copies(case: Case) -> float:
     copies = case.kept_calls(case.run.calls.filter((pl.col("kind") == "cuda") & BLOCKING_COPY))
     if copies.is_empty():
         return 0.0
-    gaps = idle_gaps(case.found)
+    gaps = idle_gaps(case.found, kept_time(case.found))
     ns = calls_in_gaps(case.run, gaps, BLOCKING_COPY)["ns"].sum()
     return float(ns) / case.step_count / max(gaps.users["device"].n_unique(), 1)
 

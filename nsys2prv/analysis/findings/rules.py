@@ -25,6 +25,7 @@ from nsys2prv.analysis.findings.late_gpu import late_gpu
 from nsys2prv.analysis.findings.late_group import late_group
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.launch_bound import launch_bound
+from nsys2prv.analysis.findings.long_iterations import long_iterations
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.matrix_products import matrix_products
 from nsys2prv.analysis.findings.memory_near_full import memory_near_full
@@ -55,6 +56,7 @@ RULES: tuple[Rule, ...] = (
     imbalance,
     gpu_imbalance,
     pipeline_bubble,
+    long_iterations,
     launch_bound,
     host_synchronization,
     data_loading,

@@ -15,7 +15,7 @@ from nsys2prv.analysis.critical_path import EXPLAINED
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI, Run, at_longest, covered_by
-from nsys2prv.analysis.phases import phase_of, projected
+from nsys2prv.analysis.phases import phase_of
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in, union
 from nsys2prv.run.steady import Window
@@ -54,12 +54,8 @@ class Gaps(NamedTuple):
     found: pl.DataFrame
 
 
-def idle_gaps(analysis: Analysis) -> Gaps:
-    """Return the idle times of the window and of the time between its iterations, without those that are left out."""
-    return _idle_gaps(analysis, kept_time(analysis))
-
-
-def _idle_gaps(analysis: Analysis, covered: Spans) -> Gaps:
+def idle_gaps(analysis: Analysis, covered: Spans) -> Gaps:
+    """Return the idle times of the devices within some time, such as `kept_time` (ns of the trace)."""
     run, window = analysis.run, analysis.window
     users = run.work.select("device", "task").unique().sort("device", "task")
     # A wait may have begun before the window.
@@ -78,9 +74,12 @@ def starved_time(window: Window) -> Spans:
     return one_span(window.start, window.end) if window.iterations else window.spans
 
 
-def starved(analysis: Analysis) -> pl.DataFrame:
-    """Return STARVED for each device and iteration of the window; without iterations for the window."""
-    run, idle = analysis.run, _idle_gaps(analysis, starved_time(analysis.window))
+def starved(analysis: Analysis, begins: pl.DataFrame) -> pl.DataFrame:
+    """Return STARVED for each device and iteration of the window; without iterations for the window.
+
+    `begins`: see step_begins.
+    """
+    run, idle = analysis.run, idle_gaps(analysis, starved_time(analysis.window))
     axis, users, gaps = idle
     blocked = {kind: _together(axis, users, own) for kind, own in _blocked(analysis).items()}
     # A time counts once: memory that is allocated to load data is loading.
@@ -102,7 +101,7 @@ def starved(analysis: Analysis) -> pl.DataFrame:
     )
     timed = timed.with_columns(synchronized=_without_lead(timed))
     timed = timed.with_columns(launching=pl.col("rest") - pl.col("synchronized"))
-    return _by_iteration(timed, _borders(analysis), users["device"].unique().sort())
+    return _by_iteration(timed, begins, users["device"].unique().sort())
 
 
 def longest_at(starved: pl.DataFrame, part: str) -> int | None:
@@ -114,25 +113,6 @@ def longest_at(starved: pl.DataFrame, part: str) -> int | None:
 def load_ranges(analysis: Analysis) -> pl.DataFrame:
     """Return the ranges of the main threads that load data, by their names: columns of RANGES."""
     return analysis.main_ranges.filter((phase_of(pl.col("text")) == "load").fill_null(False))
-
-
-def _borders(analysis: Analysis) -> pl.DataFrame:
-    """Return repeat, number, begin and steady of each iteration: when its first device work begins, on any rank."""
-    tasks = {task.rank: n for n, task in enumerate(analysis.run.tasks)}
-    steps = analysis.iterations.select(
-        "repeat",
-        "steady",
-        task=pl.col("rank").replace_strict(tasks, return_dtype=pl.Int64),
-        number="iteration",
-        start="start_ns",
-        end=pl.col("start_ns") + pl.col("total_ns"),
-    ).sort("task", "start")
-    launched = projected(analysis.run.work.select("task", "start", "launched"), steps) if steps.height else None
-    if launched is None or not analysis.window.iterations:
-        return pl.DataFrame(schema={"repeat": pl.Int64, "number": pl.Int64, "begin": pl.Int64, "steady": pl.Boolean})
-    begins = launched.group_by("repeat", "number").agg(begin=pl.col("start").min())
-    steady = steps.group_by("repeat", "number").agg(pl.col("steady").all())
-    return begins.join(steady, on=["repeat", "number"]).sort("begin")
 
 
 def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> pl.DataFrame:
@@ -290,21 +270,21 @@ def _blocked(analysis: Analysis) -> dict[str, pl.DataFrame]:
     }
 
 
-def _by_iteration(own: pl.DataFrame, borders: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+def _by_iteration(own: pl.DataFrame, begins: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
     """Return STARVED of the gaps of `devices`. A time between two iterations belongs to the one before it."""
     named = own.with_columns(repeat=pl.lit(None, pl.Int64), number=pl.lit(None, pl.Int64), steady=pl.lit(True))
-    if borders.height:
-        at = np.searchsorted(borders["begin"].to_numpy(), own["start"].to_numpy(), side="right") - 1
-        named = own.hstack(borders.select("repeat", "number", "steady")[np.maximum(at, 0)]).filter(pl.Series(at >= 0))
+    if begins.height:
+        at = np.searchsorted(begins["begin"].to_numpy(), own["start"].to_numpy(), side="right") - 1
+        named = own.hstack(begins.select("repeat", "number", "steady")[np.maximum(at, 0)]).filter(pl.Series(at >= 0))
     length, by = pl.sum_horizontal(*PARTS), ["device", "repeat", "number"]
     sums = (
         named.filter("steady")
         .group_by(by, maintain_order=True)
         .agg(pl.col(*PARTS).sum(), longest=length.max(), at=at_longest(length))
     )
-    if borders.height:
+    if begins.height:
         steady = (
-            devices.alias("device").to_frame().join(borders.filter("steady").select("repeat", "number"), how="cross")
+            devices.alias("device").to_frame().join(begins.filter("steady").select("repeat", "number"), how="cross")
         )
         sums = steady.join(sums, on=by, how="left").with_columns(pl.col(*PARTS).fill_null(0))
     return sums.select(pl.col(c).cast(t) for c, t in STARVED.items())

@@ -8,7 +8,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
-from nsys2prv.analysis.findings.starved import idle_gaps, longest_at, system_calls
+from nsys2prv.analysis.findings.starved import idle_gaps, kept_time, longest_at, system_calls
 from nsys2prv.analysis.findings.thresholds import IN_TURN
 
 
@@ -17,7 +17,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     least, mean = case.idle("system")
     on_path = in_system(case)
     cost = max(least, on_path.unexplained_ns)
-    in_gaps = system_calls(case.run, idle_gaps(case.found)) if cost else None
+    in_gaps = system_calls(case.run, idle_gaps(case.found, kept_time(case.found))) if cost else None
     if in_gaps is None or in_gaps.is_empty():
         return
     in_turn = cost > IN_TURN.value * least
@@ -29,7 +29,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         of_call = {"calls": on_path.calls, "path_in_call_ns": round(on_path.call_ns)}
     yield Finding(
         "system-waiting",
-        waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn),
+        waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn) + case.mostly_in_long("system"),
         cost,
         interpreter_lock(case, case.run.ranks.values(), str(name))
         or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "

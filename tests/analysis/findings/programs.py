@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
@@ -20,13 +22,16 @@ ROWS = 3
 WAITS = (("cuda", "cudaDeviceSynchronize"), ("synchronization", "Device synchronize"))
 
 
-def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> Run:
+def program(
+    picture: str, steps: int = 6, every: int = 1000, longer: Mapping[int, int] | None = None, **changed: str
+) -> Run:
     """Return a run that repeats a picture (units of 10 us): a line a rank, with items apart by commas.
 
     `k @0 10-30`: a kernel that is launched at 0 and runs from 10 to 30; `n`: the rank's part of an AllReduce, `s`: of a
     message, `x`: of an exchange, all counted; `c`: a copy. `k:name:class` and `c:name:kinds of memory` name them.
     `load 0-10` is a range, `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits for the device, and in `poll 5-90`
     the host asks for an event in each unit. `changed`: the line of a rank in a step, as `step2_rank0="..."`.
+    `longer`: how much later (units) the step after one begins.
     """
     work: list[dict[str, object]] = []
     calls: list[tuple[object, ...]] = []
@@ -34,10 +39,11 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
     parts: list[tuple[object, ...]] = []
     waits: list[tuple[object, ...]] = []
     lines = {int(line.split("|")[0]): line.split("|")[1] for line in picture.strip().splitlines()}
+    lengths = [every + (longer or {}).get(step, 0) for step in range(steps)]
     for step in range(steps):
         for rank, line in lines.items():
-            begin, host = step * every * UNIT, ROWS * rank
-            ranges.append((rank, host, begin, begin + every * UNIT - 1, "default", f"step {step}"))
+            begin, host = sum(lengths[:step]) * UNIT, ROWS * rank
+            ranges.append((rank, host, begin, begin + lengths[step] * UNIT - 1, "default", f"step {step}"))
             number = 0
             for item in changed.get(f"step{step}_rank{rank}", line).split(","):
                 what, *launch, span = item.split()
@@ -70,7 +76,7 @@ def program(picture: str, steps: int = 6, every: int = 1000, **changed: str) -> 
         ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
         samples=(),
         active=Span(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
-        duration=steps * every * UNIT,
+        duration=sum(lengths) * UNIT,
         clock_of=(0,) * len(lines),
         row_labels=tuple(f"row {n}" for n in range(ROWS * len(lines))),
         parts=_arrived(pl.DataFrame(parts, schema=PART, orient="row")),

@@ -1,0 +1,127 @@
+"""Long iterations: a few take much longer than the others, for other work or because the host does other things."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import MOST_NAMED, MOSTLY_OTHERS, SAME_COUNT
+from nsys2prv.analysis.frames import at_longest
+
+KEY = ["repeat", "number"]
+
+
+def long_iterations(case: Case) -> Iterator[Finding]:
+    """Yield what a few long iterations cost more than usual ones, of which the host is busy, or the devices compute.
+
+    Of their other time, rules on loading data, on calls of the system, on copies and on waiting tell. Where ranks wait
+    for each other most of it, the rank that is waited for is the finding.
+    """
+    long = case.long_steps
+    if long.lengths.is_empty() or _others_share(case) > MOSTLY_OTHERS.value:
+        return
+    starving = max(_excess(case, case.starved.select(*KEY, ns="launching")), 0.0)
+    steps = case.found.iterations.select("repeat", number="iteration", ns="compute_ns")
+    computing = max(_excess(case, steps), 0.0)
+    count, most = long.found.height, long.lengths.height
+    length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
+    of_host = starving > computing
+    cause, advice = _of_host(case) if of_host else _of_compute(case)
+    yield Finding(
+        "long-iterations",
+        f"{count} of {most} iterations ({_named(long.found['number'].to_list())}) take {text_ms(length)}, the others "
+        f"{text_ms(long.usual_ns)}: {cause}",
+        (starving + computing) * count / case.step_count,
+        advice,
+        iterations=tuple(sorted(set(long.found["number"].to_list()))),
+        evidence={
+            "long_ns": round(length),
+            "usual_ns": round(long.usual_ns),
+            "excess_ns_an_iteration": round(long.excess_ns / case.step_count),
+            "host_busy_longer_ns": round(starving),
+            "compute_longer_ns": round(computing),
+        },
+        confidence="medium",
+        command="nsys2prv analyze RUN --show iterations,idle",
+        cfg="analysis/pop_by_iteration",
+        at_ns=int(long.found.select(at_longest("ns", "begin")).item()),
+    )
+
+
+def _excess(case: Case, times: pl.DataFrame) -> float:
+    """Return how much more of a time (ns) long iterations have than the median of the others, on average.
+
+    `times`: repeat, number and ns, of several ranks or devices, whose mean counts.
+    """
+    by_step = times.group_by(KEY).agg(pl.col("ns").mean())
+    timed = case.long_steps.lengths.select(*KEY, "long").join(by_step, on=KEY, how="left").fill_null(0)
+    usual, longer = (timed.filter(pl.col("long") == which)["ns"] for which in (False, True))
+    return float(longer.mean() or 0) - float(usual.median() or 0)  # type: ignore[arg-type]
+
+
+def _others_share(case: Case) -> float:
+    """Return the part (of 1) of the excess in which ranks wait for others, of the rank that waits most."""
+    waits = case.found.iterations.select(
+        "rank", "repeat", number="iteration", ns=pl.col("exposed_ns") + pl.col("mpi_ns")
+    )
+    waited = [_excess(case, own) for _, own in waits.group_by("rank")]
+    return max(waited, default=0.0) * case.long_steps.found.height / max(case.long_steps.excess_ns, 1.0)
+
+
+def _named(numbers: list[int]) -> str:
+    """Name iterations by their numbers, the first of many, or by what is between them: `2, 9, 16, 23, every 7th`."""
+    few = ", ".join(map(str, numbers[: int(MOST_NAMED.value)])) + (" ..." if len(numbers) > MOST_NAMED.value else "")
+    apart = np.unique(np.diff(numbers))
+    if len(numbers) > 2 and len(apart) == 1 and apart[0] > 1:
+        return f"{few}: every {_ordinal(int(apart[0]))}"
+    return few
+
+
+def _ordinal(number: int) -> str:
+    """Return a number as `2nd`, `3rd` or `7th`."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
+
+
+def _of_host(case: Case) -> tuple[str, str]:
+    """Return cause and advice where the host is busy in the long iterations, and devices have no work."""
+    place = pause_text(chief_pause(case, case.long_steps.spans))
+    return (
+        "the host is busy meanwhile, and the device has no work",
+        f"See what the host does in them{place}: checkpoints, logs, evaluation, garbage collection (gc.freeze() before "
+        "the loop, gc.collect() when nothing waits), or code that is compiled again. Move it to another process, or do "
+        "it less often.",
+    )
+
+
+def _of_compute(case: Case) -> tuple[str, str]:
+    """Return cause and advice where the devices compute longer: more kernels, or longer ones."""
+    longer, usual = _kernels(case)
+    if longer > SAME_COUNT.value * usual:
+        return (
+            f"they launch {longer:.0f} kernels, the others {usual:.0f}",
+            "See what they do beside the others' work, such as evaluation, statistics or steps of several optimizers: "
+            "do it less often, or with larger batches and without gradients.",
+        )
+    return (
+        "they compute longer, with as many kernels",
+        "Their input is larger, as with sequences of unlike length: sort it by length, pack several into one, or limit "
+        "a batch by its tokens rather than by its rows.",
+    )
+
+
+def _kernels(case: Case) -> tuple[float, float]:
+    """Return how many kernels begin on a device in a long iteration, and in another, on average."""
+    lengths = case.long_steps.lengths
+    begin = lengths["begin"].to_numpy()
+    start = case.kernels()["start"].to_numpy()
+    at = np.searchsorted(begin, start, side="right") - 1
+    inside = (at >= 0) & (start < (begin + lengths["ns"].to_numpy())[np.maximum(at, 0)])
+    counts = np.bincount(at[inside], minlength=len(begin)) / max(len(case.run.devices), 1)
+    long = lengths["long"].to_numpy()
+    return float(counts[long].mean()), float(counts[~long].mean())

@@ -1,0 +1,81 @@
+"""The iterations that take much longer than the others, as those with a checkpoint or an evaluation do."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, LONG, SELDOM
+from nsys2prv.analysis.phases import projected
+from nsys2prv.intervals.spans import Spans, union
+
+# When the device work of an iteration begins on any rank (ns), and whether the iteration is part of the window.
+BEGIN = {"repeat": pl.Int64(), "number": pl.Int64(), "begin": pl.Int64(), "steady": pl.Boolean()}
+
+
+class LongSteps(NamedTuple):
+    """Iterations of the window that take much longer than the others, on the device.
+
+    `lengths`: repeat, number, begin and `ns` (to the begin of the next one) of each iteration of the window, in order
+    of time, and whether it is `long`; `usual_ns`: the median of the others. Without any of them `lengths` is empty.
+    """
+
+    lengths: pl.DataFrame
+    usual_ns: float = 0.0
+
+    @property
+    def found(self) -> pl.DataFrame:
+        """Return the rows of the long iterations."""
+        return self.lengths.filter("long")
+
+    @property
+    def spans(self) -> Spans:
+        """Return the time of the long iterations."""
+        return union(self.found["begin"].to_numpy(), (self.found["begin"] + self.found["ns"]).to_numpy())
+
+    @property
+    def excess_ns(self) -> float:
+        """Return how much longer than usual the long iterations are, together."""
+        return float(self.found["ns"].sum()) - self.found.height * self.usual_ns
+
+
+NONE_LONG = LongSteps(
+    pl.DataFrame(schema={"repeat": pl.Int64, "number": pl.Int64, "begin": pl.Int64, "ns": pl.Int64, "long": pl.Boolean})
+)
+
+
+def step_begins(analysis: Analysis) -> pl.DataFrame:
+    """Return BEGIN of the iterations in order of time; none of a window without iterations."""
+    tasks = {task.rank: n for n, task in enumerate(analysis.run.tasks)}
+    steps = analysis.iterations.select(
+        "repeat",
+        "steady",
+        task=pl.col("rank").replace_strict(tasks, return_dtype=pl.Int64),
+        number="iteration",
+        start="start_ns",
+        end=pl.col("start_ns") + pl.col("total_ns"),
+    ).sort("task", "start")
+    launched = projected(analysis.run.work.select("task", "start", "launched"), steps) if steps.height else None
+    if launched is None or not analysis.window.iterations:
+        return pl.DataFrame(schema=BEGIN)
+    begins = launched.group_by("repeat", "number").agg(begin=pl.col("start").min())
+    steady = steps.group_by("repeat", "number").agg(pl.col("steady").all())
+    return begins.join(steady, on=["repeat", "number"]).sort("begin").select(*BEGIN)
+
+
+def long_steps(analysis: Analysis, begins: pl.DataFrame) -> LongSteps:
+    """Return the iterations of the window that take LONG times the median or more. `begins`: see step_begins.
+
+    There are none if they are more than SELDOM of the iterations: then iterations are of two kinds, and none is usual.
+    """
+    if begins.is_empty() or not analysis.explanation.predictions:
+        return NONE_LONG
+    timed = analysis.explanation.predictions[0].iterations.select("repeat", number="iteration", ns="measured_ns")
+    lengths = begins.filter("steady").join(timed, on=["repeat", "number"], maintain_order="left").drop("steady")
+    lengths = lengths.with_columns(long=pl.col("ns") >= LONG.value * pl.col("ns").median())
+    count = int(lengths["long"].sum())
+    if lengths.height < FEWEST_PLACES.value or not 0 < count <= SELDOM.value * lengths.height:
+        return NONE_LONG
+    return LongSteps(lengths, float(lengths.filter(~pl.col("long")).select(pl.col("ns").median()).item()))

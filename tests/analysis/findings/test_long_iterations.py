@@ -1,0 +1,78 @@
+"""Iterations that take much longer than the others: how many, what is in them, and what they cost.
+
+Each program has twelve iterations of 10 ms; every fourth begins 30 ms before the next one in place of 10.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from nsys2prv.analysis.findings.finding import Finding
+from tests.analysis.findings.programs import findings_of, program
+
+USUAL = "k @0 5-700, k @5 700-999"
+LONGER = {3: 2000, 7: 2000, 11: 2000}
+
+
+def long_of(line: str, steps: int = 12, **changed: str) -> dict[str, Finding]:
+    """Return the findings where a rank runs another line in every fourth iteration, and the next begins later."""
+    longer = {step: more for step, more in LONGER.items() if step < steps}
+    every = {f"step{step}_rank0": line for step in longer}
+    return findings_of(program(f"0| {USUAL}", steps=steps, longer=longer, **(every | changed)))
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "advice"),
+    [
+        # The host launches nothing for 20 ms after its last kernel.
+        (
+            USUAL,
+            "the host is busy meanwhile, and the device has no work",
+            "See what the host does in them after `kernel`",
+        ),
+        # Five kernels in place of two fill the time.
+        (
+            "k @0 5-700, k @700 705-990, k @990 995-1600, k @1600 1605-2200, k @2200 2205-2990",
+            "they launch 5 kernels, the others 2",
+            "evaluation",
+        ),
+        ("k @0 5-2000, k @2000 2005-2990", "they compute longer, with as many kernels", "sequences of unlike length"),
+    ],
+    ids=["host", "more kernels", "longer kernels"],
+)
+def test_a_few_long_iterations_are_named_with_what_is_in_them(line: str, cause: str, advice: str) -> None:
+    """The last iteration ends with its own work. Three of twelve cost 20 ms each, or nearly."""
+    found = long_of(line, steps=13)["long-iterations"]
+    assert found.title == f"3 of 13 iterations (3, 7, 11: every 4th) take 30.0 ms, the others 10.0 ms: {cause}"
+    assert advice in found.advice
+    assert found.iterations == (3, 7, 11)
+    assert found.cost_ns / 1e6 == pytest.approx(3 * 20 / 13, rel=0.02)
+
+
+def test_time_in_which_the_host_is_busy_in_long_iterations_counts_once() -> None:
+    """Of the usual iterations nothing is left to call the program host-bound."""
+    found = long_of(USUAL, steps=13)
+    assert "host-bound" not in found
+    assert "launch-bound" not in found
+
+
+def test_a_call_of_the_system_in_long_iterations_is_named_by_its_own_finding() -> None:
+    found = long_of(f"{USUAL}, os:write 990-2950", steps=13)
+    assert "long-iterations" not in found
+    assert found["system-waiting"].title.endswith("while the host is in `write` (nearly all in 3 of 13 iterations)")
+
+
+@pytest.mark.parametrize(
+    "longer", [{}, {3: 300}, dict.fromkeys(range(1, 12, 2), 2000)], ids=["none", "a little", "half"]
+)
+def test_usual_iterations_differ_a_little_and_two_kinds_of_iterations_have_no_long_ones(longer: dict[int, int]) -> None:
+    assert "long-iterations" not in findings_of(program(f"0| {USUAL}", steps=13, longer=longer))
+
+
+def test_iterations_in_which_a_rank_waits_for_another_have_their_reason_there() -> None:
+    """Rank 1 launches its part of an operation 20 ms later in three iterations."""
+    usual = "k @0 5-700, n @700 705-990"
+    late = {f"step{step}_rank0": "k @0 5-700, n @700 705-2990" for step in LONGER}
+    late |= {f"step{step}_rank1": "k @0 5-700, n @2700 2705-2990" for step in LONGER}
+    found = findings_of(program(f"0| {usual}\n1| {usual}", steps=13, longer=LONGER, **late))
+    assert "long-iterations" not in found
