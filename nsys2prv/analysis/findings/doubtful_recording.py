@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.thresholds import MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
+from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
@@ -16,6 +16,10 @@ from nsys2prv.errors import RANKS_SHOWN
 from nsys2prv.run.defects import Defect
 
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
+SOME = (
+    "Few of the rows, so that figures change little. Work that waits on the device when recording begins has no call: "
+    "synchronize before, as with torch.cuda.synchronize() (nsys2prv inspect RUN)."
+)
 FEW = "Nothing to do: less than 0.1 % of the rows, which hardly changes a figure."
 
 
@@ -109,14 +113,15 @@ def _counted(count: int) -> str:
 def _defects(defects: tuple[Defect, ...]) -> Finding:
     """Return one finding for all defects; the first that shows in figures is the worst."""
     shows = any(d.shows for d in defects)
+    much = any(d.share >= DEFECT_ROWS.value for d in defects)
     worst = next((d for d in defects if d.shows), defects[0])
     more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
     return Finding(
         "defective-reports",
         f"Reports lack data or hold it wrongly{more}: {worst.sentence}",
         0.0,
-        ADVICE if shows else FEW,
+        ADVICE if much else SOME if shows else FEW,
         evidence={"defects": [d.sentence for d in defects], "reports": sorted({r for d in defects for r in d.reports})},
         command="nsys2prv inspect RUN",
-        severity="high" if shows else "low",
+        severity="high" if much else "medium" if shows else "low",
     )

@@ -83,6 +83,9 @@ VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one
 NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition differ by less")
 TWO_LENGTHS = Threshold(0.9, "of the launches", "of one length or another, with few between: two conditions, not noise")
 FEWEST_PLACES = Threshold(5, "iterations", "deciles of fewer values mean nothing")
+DEFECT_ROWS = Threshold(
+    0.02, "of the rows of a table", "shares change by no more; work that was queued when recording began has no call"
+)
 UNMATCHED = Threshold(0.1, "of the time in communication", "what waits in the rest still shows who is late")
 MOSTLY_UNMATCHED = Threshold(
     0.5, "of the time in communication", "most of what counts as transfer may be waiting, which no network shortens"
