@@ -23,10 +23,9 @@ import polars as pl
 import pyarrow.parquet
 from compare import PEER_FAMILIES, machine, measure
 from exports import tables_of
-from length import LONG
-from make_long import make_long
+from length import long_report
 from runs import records
-from scaling import COMMAND, ROOT, SOURCES, arguments, make_reports, remove, tell
+from scaling import COMMAND, ROOT, arguments, make_reports, remove, tell
 
 # A real export, whose types are taken; those of a table that it lacks are given here.
 EXPORT = ROOT / "tests" / "data" / "formats" / "rep.1_pqtdir"
@@ -76,10 +75,8 @@ def in_parquet(report: Path) -> Path:
 
 def cases(folder: Path, repetitions: int) -> list[Case]:
     """What is measured, with its reports."""
-    long = folder / "long.sqlite"
+    long = long_report(folder, 1)
     eight = make_reports(folder / "eight", repetitions)
-    if not long.exists():
-        make_long(SOURCES[0], long, **LONG)
     one = {"sqlite": [long], "parquet": [in_parquet(long)]}
     several = {"sqlite": eight, "parquet": [in_parquet(report) for report in eight]}
     return [

@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "sample_reports" / "gpt-ddp" / "gpt-ddp.0.0.sqlite"
 SMALL = ROOT / "sample_reports" / "single" / "saxpy.sqlite"
 LONG_REPETITIONS = 60
-LONG = {"repetitions": LONG_REPETITIONS, "gap": 1_000_000, "rows": {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000}}
+LONG_ROWS = {"GPU_METRICS": 1_200_000, "OSRT_API": 60_000}
 COMMAND = [sys.executable, "-c", "from nsys2prv.cli.script import script; script()"]
 # What limits a control group's memory, by where the groups are: version 1, version 2.
 GROUPS = {Path("/sys/fs/cgroup/memory"): "memory.limit_in_bytes", Path("/sys/fs/cgroup"): "memory.max"}
@@ -53,7 +53,7 @@ def long_report(folder: Path, times: int) -> Path:
     """The long report, repeated so many times."""
     one, wanted = folder / "long1.sqlite", folder / f"long{times}.sqlite"
     if not one.exists():
-        make_long(SOURCE, one, **LONG)
+        make_long(SOURCE, one, LONG_REPETITIONS, 1_000_000, LONG_ROWS)
     if not wanted.exists():
         make_long(one, wanted, times, 1_000_000, {})
     return wanted

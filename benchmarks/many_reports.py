@@ -10,13 +10,17 @@ each at its worst time, and the size of the trace.
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+import construct
 from compare import MB, machine
 from make_long import make_long
-from scaling import SOURCES, construct, remove, tell
+from scaling import SOURCES, remove, tell
 
 import nsys2prv
 from nsys2prv.run.options import RunOptions

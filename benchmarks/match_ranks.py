@@ -39,7 +39,7 @@ STEP_NS = 1000
 def ends_of(rank: int, ranks: int, operations: int) -> pl.DataFrame:
     """One rank's ends: members 0 and 1 are the world and the node."""
     world, node, each = operations // 2, operations // 4, operations // 8
-    kinds = [(COLLECTIVE, 0, world, None), (COLLECTIVE, 1, node, None)]
+    kinds: list[tuple[int, int, int, int | None]] = [(COLLECTIVE, 0, world, None), (COLLECTIVE, 1, node, None)]
     kinds += [(SEND, 0, each, (rank + 1) % ranks), (RECEIVE, 0, each, (rank - 1) % ranks)]
     parts = []
     for kind, member, count, peer in kinds:

@@ -113,7 +113,7 @@ def wrong(db: str, record: RunRecord, statements: Mapping[str, int | None], ends
         found += [f"{name} is there, although it was killed" for name in sorted(numbers.keys() - names)]
         for table in PARTS:
             counted = connection.execute(select(table.c.run_id, func.count()).group_by(table.c.run_id))
-            counts = dict(counted.all())
+            counts: dict[int, int] = dict(counted.all())
             rows = len(record.parts[table])
             whole = dict.fromkeys(numbers.values(), rows) if rows else {}
             found += [f"{table.name}: {counts} rows by run, not {whole}"] if counts != whole else []
