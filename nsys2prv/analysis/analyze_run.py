@@ -44,10 +44,9 @@ def analyze_run(run: Run, question: Question) -> Analysis:
     explanation = explain(run, steps, main, chosen)
     work = cut_with_ns(run.work, window)
     table = iterations(run, main, steps, chosen) if pattern else pl.DataFrame(schema=ITERATION)
-    ranks = [t.rank for t in run.tasks]
-    copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), window), ranks)
+    copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), window), run.ranks)
     fits = tuple(_metric_fits(run, work, window, steps, question.by))
-    ranked = with_rank(work, ranks)
+    ranked = with_rank(work, run.ranks)
     profiled = ncu_figures(ranked, run, question.by, fits)
     return Analysis(
         question=question,
@@ -71,9 +70,9 @@ def analyze_run(run: Run, question: Question) -> Analysis:
         launches=launches(run, window),
         queues=queues(run, window),
         bandwidths=nccl_bandwidths(run, window),
-        api=_api_sums(run, chosen, ranks),
+        api=_api_sums(run, chosen),
         ranges=range_sums(work, ranges_in(run, chosen, main, steps)),
-        nvtx=_nvtx_sums(run, chosen, ranks),
+        nvtx=_nvtx_sums(run, chosen),
         gaps=gaps(run, main, work, window, question.gaps),
         explanation=explanation,
         missing=missing_data(run),
@@ -106,14 +105,14 @@ def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
     return calls if of_devices else cut_with_ns(calls, window.spans)
 
 
-def _api_sums(run: Run, window: Window, ranks: Sequence[int]) -> pl.DataFrame:
+def _api_sums(run: Run, window: Window) -> pl.DataFrame:
     calls = pl.concat([_calls(c, window) for c in (run.calls, run.other_calls)])
-    return _sums(with_rank(calls, ranks), ["kind", "name"])
+    return _sums(with_rank(calls, run.ranks), ["kind", "name"])
 
 
-def _nvtx_sums(run: Run, window: Window, ranks: Sequence[int]) -> pl.DataFrame:
+def _nvtx_sums(run: Run, window: Window) -> pl.DataFrame:
     """Return sums of ranges by the names that `nsys stats` gives them: `DOMAIN:TEXT`, without a domain `:TEXT`."""
-    sums = _sums(with_rank(_calls(run.ranges, window), ranks), ["domain", "text"])
+    sums = _sums(with_rank(_calls(run.ranges, window), run.ranks), ["domain", "text"])
     domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
     tagged = sums.select("rank", pl.format("{}:{}", domain, "text").alias("name"), *SUMMARY)
     return tagged.sort("rank", "total_ns", "name", descending=[False, True, False], nulls_last=False)

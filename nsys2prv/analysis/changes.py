@@ -188,11 +188,11 @@ def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
 
 def _task_of(model: Model, rank: int, change: str) -> int:
     """Return the task of a rank. Raises UsageError if the run has no such rank."""
-    for number, task in enumerate(model.run.tasks):
-        if task.rank == rank:
-            return number
-    known = ", ".join(map(str, sorted(model.run.ranks.values())))
-    raise UsageError(f"--set {short(change)!r}: no rank {rank}; the ranks are {known}")
+    task_by_rank = model.run.task_by_rank
+    if rank not in task_by_rank:
+        known = ", ".join(map(str, sorted(task_by_rank)))
+        raise UsageError(f"--set {short(change)!r}: no rank {rank}; the ranks are {known}")
+    return task_by_rank[rank]
 
 
 def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:

@@ -68,9 +68,8 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     spread = over.with_columns(spread=MAD_TO_SIGMA * pl.col("away").median().over("phase"))
     length = float(np.median((steps["end"] - steps["start"]).to_numpy()))
     late = spread.filter(pl.col("delay") > pl.max_horizontal(pl.lit(SHARE * length), SPREADS * pl.col("spread")))
-    ranks = dict(enumerate(t.rank for t in run.tasks))
     return late.select(
-        rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64),
+        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
         iteration="number",
         repeat="repeat",
         phase="phase",

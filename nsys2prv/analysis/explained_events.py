@@ -17,7 +17,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE, critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
 from nsys2prv.analysis.edges import NO_NODE
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames import Run, tasks_of_devices
 from nsys2prv.analysis.idle_causes import idle_parts
 from nsys2prv.analysis.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.waiting import carried
@@ -104,11 +104,10 @@ def idle_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFram
     A device on which nothing ran has them on the first row of that rank.
     """
     parts = idle_parts(run, graph(), plan.window.spans)
-    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
     work = run.work.group_by("device", "task").agg(pl.col("row").min())
     row_of = {(device, task): row for device, task, row in work.rows()}
     first = np.searchsorted(plan.objects.rows.task, np.arange(1, len(run.tasks) + 1)).tolist()
-    tasks = [task_of[device.rank] for device in run.devices]
+    tasks = tasks_of_devices(run)
     rows = pl.Series("row", [row_of.get((n, task), first[task]) for n, task in enumerate(tasks)], dtype=pl.Int64)
     return parts.select(rows.gather(parts["device"]), "start", "end", label="cause")
 

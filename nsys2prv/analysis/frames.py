@@ -196,6 +196,11 @@ class Run(NamedTuple):
         return dict(enumerate(t.rank for t in self.tasks))
 
     @property
+    def task_by_rank(self) -> dict[int, int]:
+        """Return task (its number) by rank."""
+        return {t.rank: n for n, t in enumerate(self.tasks)}
+
+    @property
     def rank_tasks(self) -> tuple[int, ...]:
         """Return the tasks (their numbers) that are ranks, without helper processes."""
         return tuple(n for n, task in enumerate(self.tasks) if task.is_rank)
@@ -217,6 +222,12 @@ def devices_of(run: Run) -> pl.DataFrame:
         schema={"device": pl.Int64(), "rank": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
         orient="row",
     )
+
+
+def tasks_of_devices(run: Run) -> pl.Series:
+    """Return `task` of each device of a run: that of the lowest rank that uses it."""
+    task_by_rank = run.task_by_rank
+    return pl.Series("task", [task_by_rank[device.rank] for device in run.devices], pl.Int64)
 
 
 def covered(frame: pl.DataFrame, window: Spans | None = None) -> Spans:

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.device_waits import STREAM_WAIT
-from nsys2prv.analysis.frames import MPI, Run, covered_by, covered_time, devices_of
+from nsys2prv.analysis.frames import MPI, Run, covered_by, covered_time, devices_of, tasks_of_devices
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.intervals.grouped import Axis, axis_over, overlapping
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span
@@ -56,12 +56,6 @@ def gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count:
     )
     ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
     return ordered.select(pl.col(c).cast(t) for c, t in GAPS.items())
-
-
-def tasks_of_devices(run: Run) -> pl.Series:
-    """Return `task` of each device of a run: that of the lowest rank that uses it."""
-    task_of = {task.rank: n for n, task in enumerate(run.tasks)}
-    return pl.Series("task", [task_of[device.rank] for device in run.devices], pl.Int64)
 
 
 def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFrame:

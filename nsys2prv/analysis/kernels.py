@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -66,6 +66,6 @@ def memory_sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
 
 
-def with_rank(frame: pl.DataFrame, ranks: Sequence[int]) -> pl.DataFrame:
-    """Return the frame with `rank` for its `task`."""
-    return frame.with_columns(rank=pl.col("task").replace_strict(dict(enumerate(ranks)), return_dtype=pl.Int64))
+def with_rank(frame: pl.DataFrame, ranks: Mapping[int, int]) -> pl.DataFrame:
+    """Return the frame with `rank` for its `task`. `ranks`: rank by task."""
+    return frame.with_columns(rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64))

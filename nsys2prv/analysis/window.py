@@ -25,8 +25,7 @@ def steady(run: Run, steps: pl.DataFrame, launched: pl.DataFrame, main: pl.DataF
     parts = iteration_parts(steps, launched, {task: end for task, (_, end) in times.items()}, main)
     working = set(run.work["task"].to_list()) or times.keys()
     otherwise = all_recorded([times[task] for task in sorted(working)], run.active, run.captures)
-    ranks = {n: task.rank for n, task in enumerate(run.tasks)}
-    return steady_window(parts, times, ranks, otherwise, cut=run.chosen is not None)
+    return steady_window(parts, times, run.ranks, otherwise, cut=run.chosen is not None)
 
 
 def kept_iterations(window: Window) -> pl.DataFrame:

@@ -48,11 +48,10 @@ NONE_LONG = LongSteps(
 
 def step_begins(analysis: Analysis) -> pl.DataFrame:
     """Return BEGIN of the iterations in order of time; none of a window without iterations."""
-    tasks = {task.rank: n for n, task in enumerate(analysis.run.tasks)}
     steps = analysis.iterations.select(
         "repeat",
         "steady",
-        task=pl.col("rank").replace_strict(tasks, return_dtype=pl.Int64),
+        task=pl.col("rank").replace_strict(analysis.run.task_by_rank, return_dtype=pl.Int64),
         number="iteration",
         start="start_ns",
         end=pl.col("start_ns") + pl.col("total_ns"),
