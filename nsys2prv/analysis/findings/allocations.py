@@ -33,7 +33,7 @@ FROM_HOST = (
 def allocations(case: Case) -> Iterator[Finding]:
     """Yield the time in which devices wait for launches while the host allocates or frees memory."""
     cost, mean = case.idle("allocating")
-    if not cost or not (case.found.window.iterations or _all_along(case)):
+    if not cost or not (case.analysis.window.iterations or _all_along(case)):
         return
     allocates = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES)
     calls = case.kept_calls(case.run.calls.filter(allocates))
@@ -66,7 +66,7 @@ def _advice(call: str) -> str:
 
 def _all_along(case: Case) -> bool:
     """Return True if allocations come in nearly all tenths of a window without iterations: more than a start-up."""
-    window = case.found.window
+    window = case.analysis.window
     calls = case.run.calls.filter(pl.col("kind") == "cuda", pl.col("name").cast(pl.String).str.contains(ALLOCATES))
     in_tenths, _ = np.histogram(
         calls["start"].to_numpy(), bins=10, range=(window.start, max(window.end, window.start + 1))

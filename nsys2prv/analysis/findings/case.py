@@ -56,7 +56,7 @@ class Case(NamedTuple):
     iteration) by rank in which a host thread waits for its device or for others.
     """
 
-    found: Analysis
+    analysis: Analysis
     step_count: int
     iteration_ns: float
     kernels_ns: int
@@ -68,37 +68,37 @@ class Case(NamedTuple):
     @property
     def run(self) -> Run:
         """Return the run of the analysis."""
-        return self.found.run
+        return self.analysis.run
 
     @property
     def device_waits(self) -> pl.DataFrame:
         """Return the calls (CALLS) in which a host thread waits for its device: see analysis.device_waits."""
-        return self.found.explanation.device_waits
+        return self.analysis.explanation.device_waits
 
     @property
     def iterations(self) -> tuple[int, ...]:
         """Return the numbers of the window's iterations."""
-        return tuple(sorted({number for number, _ in self.found.window.iterations}))
+        return tuple(sorted({number for number, _ in self.analysis.window.iterations}))
 
     @property
     def unit(self) -> str:
         """Return the words after a cost."""
-        return "an iteration" if self.found.window.iterations else "in the window"
+        return "an iteration" if self.analysis.window.iterations else "in the window"
 
     @property
     def in_window(self) -> str:
         """Return ` in the window` for a title whose time is of the window, nothing where it is of an iteration."""
-        return "" if self.found.window.iterations else f" {self.unit}"
+        return "" if self.analysis.window.iterations else f" {self.unit}"
 
     @property
     def useful(self) -> list[float]:
         """Return how long each device computes (ns of an iteration), without NCCL kernels."""
-        return [time.useful_ns / self.step_count for time in self.found.explanation.efficiency.devices]
+        return [time.useful_ns / self.step_count for time in self.analysis.explanation.efficiency.devices]
 
     @property
     def unmatched(self) -> float:
         """Return the share of the time in communication whose other ranks are not known; 0 for a single rank."""
-        own = self.found.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
+        own = self.analysis.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
         ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
         return alone / max(ns, 1) if own.height > 1 else 0.0
 
@@ -107,8 +107,8 @@ class Case(NamedTuple):
 
         Those of iterations that are left out count only where there are no others: a wait may have begun in one.
         """
-        kept = cut_with_ns(calls, kept_time(self.found))
-        return cut_with_ns(calls, starved_time(self.found.window)) if kept.is_empty() else kept
+        kept = cut_with_ns(calls, kept_time(self.analysis))
+        return cut_with_ns(calls, starved_time(self.analysis.window)) if kept.is_empty() else kept
 
     def slack(self, ranks: Iterable[int]) -> float:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""
@@ -116,12 +116,12 @@ class Case(NamedTuple):
 
     def gain(self, change: str) -> float:
         """Return the time (ns of an iteration) that a change of STANDARD gains, 0 if it gains nothing."""
-        known = {prediction.changes: prediction for prediction in self.found.explanation.predictions}
+        known = {prediction.changes: prediction for prediction in self.analysis.explanation.predictions}
         if (prediction := known.get((change,))) is None:
             return 0.0
         own = self.held(prediction.iterations)
         saved = own["measured_ns"] - own["predicted_ns"]
-        gain = saved.mean() if self.found.window.iterations else saved.sum()
+        gain = saved.mean() if self.analysis.window.iterations else saved.sum()
         return max(float(gain or 0), 0.0)  # type: ignore[arg-type]
 
     def held(self, table: pl.DataFrame) -> pl.DataFrame:
@@ -129,12 +129,12 @@ class Case(NamedTuple):
 
         Other windows, and one that holds all the work of the run, leave the table as it is.
         """
-        window, (low, high) = self.found.window, self.run.active
+        window, (low, high) = self.analysis.window, self.run.active
         if window.name in NAMED_WINDOWS or (window.start <= low and high <= window.end):
             return table
         end = pl.col("start_ns") + pl.col("total_ns")
         key = ["iteration", "repeat"]
-        ranges = self.found.iterations.group_by(key).agg(pl.col("start_ns").min(), end=end.max())
+        ranges = self.analysis.iterations.group_by(key).agg(pl.col("start_ns").min(), end=end.max())
         inside = ranges.filter(pl.col("start_ns") >= window.start, pl.col("end") <= window.end)
         return table.join(inside, on=key, how="semi", maintain_order="left")
 
@@ -144,7 +144,7 @@ class Case(NamedTuple):
         `chosen`: by columns of PIECE, by `class`, or by `work`, the row of Run.work. If these kernels took no time, the
         rest of the path would still remain: they can save no more than this.
         """
-        compute = self.found.explanation.path.filter(pl.col("kind") == COMPUTE)
+        compute = self.analysis.explanation.path.filter(pl.col("kind") == COMPUTE)
         # Two nodes each: begin and end.
         compute = compute.with_columns(work=pl.col("node") // 2)
         compute = compute.with_columns(self.run.work["class"].gather(compute["work"]).cast(pl.String))
@@ -153,7 +153,7 @@ class Case(NamedTuple):
     def kernels(self) -> pl.DataFrame:
         """Return the kernels (WORK) of the window, whole, with `ns` in it and `work`, their row of Run.work."""
         rows = self.run.work.with_row_index("work").cast({"work": pl.Int64})
-        return whole_with_ns(rows.filter(pl.col("kind") == KERNEL), self.found.window.spans)
+        return whole_with_ns(rows.filter(pl.col("kind") == KERNEL), self.analysis.window.spans)
 
     def share_of_compute(self, total_ns: float) -> float:
         """Return the part (of 1) that kernels of `total_ns` together have in the time of all kernels."""
@@ -173,7 +173,7 @@ class Case(NamedTuple):
 
     def first_start(self, chosen: pl.Expr) -> int | None:
         """Return when the first of `chosen` device activities (by columns of WORK) begins in the window (ns)."""
-        start = self.run.work.filter(chosen, pl.col("start") >= self.found.window.start)["start"].min()
+        start = self.run.work.filter(chosen, pl.col("start") >= self.analysis.window.start)["start"].min()
         return start if isinstance(start, int) else None
 
     def idle(self, part: str) -> tuple[float, float]:
@@ -196,7 +196,7 @@ class Case(NamedTuple):
 
     def usual_time(self) -> Spans:
         """Return the time that `starved` covers, without the long iterations."""
-        return difference(kept_time(self.found), self.long_steps.spans)
+        return difference(kept_time(self.analysis), self.long_steps.spans)
 
     def mostly_in_long(self, part: str) -> str:
         """Return ` (nearly all in 3 of 20 iterations)` if a part of STARVED is mostly in long ones, else nothing."""
@@ -223,7 +223,7 @@ def case_of(analysis: Analysis) -> Case:
     measured = predicted[0].measured_ns if predicted else window.spans.total()
     count, begins = max(len(window.iterations), 1), step_begins(analysis)
     return Case(
-        found=analysis,
+        analysis=analysis,
         step_count=count,
         iteration_ns=float(measured),
         kernels_ns=_kernels_ns(analysis),

@@ -40,7 +40,7 @@ class ChiefCause(NamedTuple):
 
 def chief_cause(case: Case, rank: int) -> ChiefCause | None:
     """Return what made a rank late most, but for compute; None without it, or if most of it has no name."""
-    causes = case.found.explanation.causes.filter(pl.col("kind").is_in([HOST, COPYING, TRANSFER]), rank=rank)
+    causes = case.analysis.explanation.causes.filter(pl.col("kind").is_in([HOST, COPYING, TRANSFER]), rank=rank)
     named = causes.filter((pl.col("kind") == TRANSFER) | (pl.col("name") != ""))
     if named.is_empty() or 2 * named["ns"][0] < causes["ns"][0]:
         return None

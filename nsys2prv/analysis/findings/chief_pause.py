@@ -54,7 +54,7 @@ def pause_text(pause: Pause | None) -> str:
 
 def _gaps(case: Case, covered: Spans) -> pl.DataFrame:
     """Return task, start, `ns`, `after` and `before` of each idle time without launched work between two activities."""
-    axis, _, found = idle_gaps(case.found, covered)
+    axis, _, found = idle_gaps(case.analysis, covered)
     start = found["start"].to_numpy()
     around = activities_around(case.run.work, axis, found["end"].to_numpy())
     times = {"start": axis.time(start), "ns": found["until"].to_numpy() - start}
@@ -68,10 +68,10 @@ def _range(case: Case, gaps: pl.DataFrame) -> str:
     The range of an iteration says nothing: empty for it.
     """
     numbered = gaps.sort("task", "start").with_row_index("gap").with_columns(end=pl.col("start") + pl.col("ns"))
-    ranges = open_ranges(numbered, case.found.main_ranges).join(numbered.select("gap", "ns"), on="gap")
+    ranges = open_ranges(numbered, case.analysis.main_ranges).join(numbered.select("gap", "ns"), on="gap")
     by_text = ranges.group_by(text=pattern_of(pl.col("range"))).agg(pl.col("ns").sum()).sort("ns", "text")
     mostly = by_text.filter(
         pl.col("ns") >= ONE_PLACE.value * int(gaps["ns"].sum()),
-        pl.col("text").ne_missing(pl.lit(case.found.iteration_pattern)),
+        pl.col("text").ne_missing(pl.lit(case.analysis.iteration_pattern)),
     )
     return "" if mostly.is_empty() else str(mostly["text"][-1])

@@ -18,9 +18,9 @@ def iterations_that_load(case: Case) -> int:
     """
     names = pl.col("name").cast(pl.String)
     calls = case.kept_calls(case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(LOADS)))
-    if calls.is_empty() or not case.found.window.iterations:
+    if calls.is_empty() or not case.analysis.window.iterations:
         return 0
-    steps = case.found.iterations.filter("steady").select("rank", "repeat", "iteration", start="start_ns")
+    steps = case.analysis.iterations.filter("steady").select("rank", "repeat", "iteration", start="start_ns")
     of_ranks = calls.select("start", rank=pl.col("task").replace_strict(case.run.ranks, default=None)).drop_nulls()
     own = of_ranks.sort("start").join_asof(steps.sort("start"), on="start", by="rank", check_sortedness=False)
     loading = own.drop_nulls("iteration").unique(["rank", "repeat", "iteration"]).group_by("rank").len()

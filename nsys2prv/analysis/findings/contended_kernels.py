@@ -13,11 +13,11 @@ from nsys2prv.analysis.findings.thresholds import CONTENDED, CONTENDED_SAVED
 
 def contended_kernels(case: Case) -> Iterator[Finding]:
     """Yield what kernels lose beside communication, by device and iteration, or in the window."""
-    table = case.found.explanation.contention.with_columns(lost=pl.col("waiting_ns") + pl.col("transfer_ns"))
+    table = case.analysis.explanation.contention.with_columns(lost=pl.col("waiting_ns") + pl.col("transfer_ns"))
     factor = pl.max_horizontal("waiting", "transfer")
     slow = table.filter(factor > CONTENDED.value).sort("lost", "family", descending=[True, False])
     # The table is of all iterations, those left out too. Costs are of one, or of those that another window holds.
-    every = case.found.iterations.select("iteration", "repeat").unique()
+    every = case.analysis.iterations.select("iteration", "repeat").unique()
     counted = 1 if case.iterations or every.is_empty() else case.held(every).height
     if slow.is_empty() or not counted:
         return

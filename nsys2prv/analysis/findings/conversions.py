@@ -16,7 +16,7 @@ FAMILY = "copy/cast"
 
 def conversions(case: Case) -> Iterator[Finding]:
     """Yield what could be saved of conversions, if they take more than usual."""
-    classes = case.found.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == FAMILY))
+    classes = case.analysis.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == FAMILY))
     total = int(classes["total_ns"].sum())
     share = case.share_of_compute(total)
     if share < CONVERSIONS.value:
@@ -24,7 +24,7 @@ def conversions(case: Case) -> Iterator[Finding]:
     time = case.kernel_time(total, pl.col("family") == FAMILY)
     saved = CONVERSIONS_SAVED.value * time.saved_at_most
     of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
-    longest = whole_with_ns(of_family, case.found.window.spans).select(at_longest("ns")).item()
+    longest = whole_with_ns(of_family, case.analysis.window.spans).select(at_longest("ns")).item()
     yield Finding(
         "conversions",
         f"Casts, copies and transposes take {100 * share:.0f} % of compute, {time.text}",

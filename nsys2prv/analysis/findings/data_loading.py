@@ -22,7 +22,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
     cost = max(least, on_path)
     if not cost:
         return
-    loads = case.found.ranges.filter((phase_of(pl.col("range")) == "load").fill_null(False))
+    loads = case.analysis.ranges.filter((phase_of(pl.col("range")) == "load").fill_null(False))
     # At the end of the window devices may wait for hosts that are beyond its iterations: no range of these loads.
     name = loads.sort("host_ns", "range")["range"][-1] if loads.height else "load"
     in_turn = cost > IN_TURN.value * least

@@ -18,7 +18,7 @@ DOUBLE_NAMES = r"(?i)(?:^|_)[dz](?:\d+)?gemm|f64f64_"
 def double_precision(case: Case) -> Iterator[Finding]:
     """Yield products in double precision that take much of compute. Whether they need it is not known: no cost."""
     chosen = pl.col("class").str.starts_with("GEMM") & pl.col("name").str.contains(DOUBLE_NAMES)
-    double = case.found.kernels.filter(pl.col("rank").is_null() & chosen)
+    double = case.analysis.kernels.filter(pl.col("rank").is_null() & chosen)
     total = float(double["total_ns"].sum())
     share = case.share_of_compute(total)
     if double.is_empty() or share < DOUBLE.value:

@@ -39,7 +39,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
         )
     yield from _unmatched(case)
     yield from _whole_graphs(case)
-    late = [one for one in case.found.window.left_out if one.late]
+    late = [one for one in case.analysis.window.left_out if one.late]
     if late:
         yield Finding(
             "late-capture",
@@ -53,16 +53,16 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             cfg="basics/window",
             severity="low",
         )
-    if case.found.missing:
-        what, record = next(iter(case.found.missing.items()))
-        lost, others = has_lost_work(case.run), len(case.found.missing) - 1
+    if case.analysis.missing:
+        what, record = next(iter(case.analysis.missing.items()))
+        lost, others = has_lost_work(case.run), len(case.analysis.missing) - 1
         more = f" and {others} more (--show missing)" if others else ""
         yield Finding(
             "missing-data",
             f"Not recorded: {what}" + (", of a program that calls CUDA" if lost else "") + more,
             0.0,
             f"Record with nsys profile {record}.",
-            evidence={"missing": dict(case.found.missing)},
+            evidence={"missing": dict(case.analysis.missing)},
             command=f"nsys profile {record.partition(', ')[0]} ...",
             severity="high" if lost else "low",
         )
@@ -70,7 +70,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
 
 def _unmatched(case: Case) -> Iterator[Finding]:
     """Yield communication of several ranks of which the reports do not show who takes part."""
-    share, own = case.unmatched, case.found.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
+    share, own = case.unmatched, case.analysis.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
     if share < UNMATCHED.value:
         return
     yield Finding(
@@ -89,7 +89,7 @@ def _unmatched(case: Case) -> Iterator[Finding]:
 
 def _whole_graphs(case: Case) -> Iterator[Finding]:
     """Yield CUDA graphs that are recorded as one activity each, where they take much of the devices' time."""
-    work = whole_with_ns(case.run.work.filter(pl.col("kind") != COPY), case.found.window.spans)
+    work = whole_with_ns(case.run.work.filter(pl.col("kind") != COPY), case.analysis.window.spans)
     graphs = work.filter(pl.col("kind") == GRAPH)
     ns, whole = int(graphs["ns"].sum()), int(work["ns"].sum())
     if not ns or ns < WHOLE_GRAPHS.value * whole:

@@ -86,7 +86,7 @@ def _why(case: Case, rest: pl.DataFrame) -> tuple[str, str]:
     of_messages = rest.filter(pl.col("operation").str.contains(MESSAGES))["exposed_waiting_ns"].sum()
     if 2 * of_messages > rest["exposed_waiting_ns"].sum():
         return "wait for others, each time for another rank,", ADVICE_MESSAGES
-    causes = case.found.explanation.causes
+    causes = case.analysis.explanation.causes
     if 2 * causes.filter(kind=COMPUTE)["ns"].sum() > causes["ns"].sum():
         return "compute longer in turn, and others wait", ADVICE_COMPUTE
     return "wait for others, each time for another rank,", ADVICE

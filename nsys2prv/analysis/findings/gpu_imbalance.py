@@ -37,7 +37,7 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
             "gpu": device.gpu,
             "longer_than_mean_ns": round(excess),
             "exposed_waiting_ns": round(net),
-            "load_balance": round(case.found.efficiency.load_balance, 4),
+            "load_balance": round(case.analysis.efficiency.load_balance, 4),
             "gain_of_equal_shares_ns": round(gain),
         },
         confidence="medium",

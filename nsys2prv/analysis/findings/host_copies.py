@@ -24,7 +24,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
     if copies.is_empty():
         return
     other = case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
-    busy = covered_by(axis_over(case.found.window.spans, len(case.run.devices)), other, "device")
+    busy = covered_by(axis_over(case.analysis.window.spans, len(case.run.devices)), other, "device")
     for chosen, name, title, saved, advice in (
         (
             _PAGEABLE,
@@ -43,7 +43,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
             "while kernels run, fetch before use, and send fewer bytes.",
         ),
     ):
-        own = whole_with_ns(copies.filter(chosen), case.found.window.spans)
+        own = whole_with_ns(copies.filter(chosen), case.analysis.window.spans)
         if lost := _exposed(case, own, busy):
             yield Finding(
                 name,
@@ -60,14 +60,14 @@ def host_copies(case: Case) -> Iterator[Finding]:
 
 def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:
     """Return the time (ns of an iteration) of copies, in WORK, outside `busy`, on the device with most of it."""
-    axis = axis_over(case.found.window.spans, len(case.run.devices))
-    copying = covered_by(axis, copies, "device", case.found.window.spans)
+    axis = axis_over(case.analysis.window.spans, len(case.run.devices))
+    copying = covered_by(axis, copies, "device", case.analysis.window.spans)
     return int(axis.sums(difference(copying, busy)).max(initial=0)) / case.step_count
 
 
 def _amounts(case: Case, chosen: pl.Expr) -> dict[str, object]:
     """Return bytes (of a device in an iteration, the mean), GB/s and kinds of memory of copies."""
-    kinds = case.found.memory_kinds.filter(pl.col("rank").is_null() & chosen)
+    kinds = case.analysis.memory_kinds.filter(pl.col("rank").is_null() & chosen)
     size, time = int(kinds["bytes"].sum()), int(kinds["total_ns"].sum())
     moved = round(size / case.step_count / max(len(case.run.devices), 1))
     return {"bytes": moved, "gb_s": round(size / time, 3) if time else None, "kinds": kinds["memory"].to_list()}

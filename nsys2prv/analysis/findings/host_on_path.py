@@ -45,7 +45,7 @@ def in_system(case: Case) -> OnPath:
     """Return the time of the path in OS calls of its threads, outside of CUDA, MPI and ranges that load data."""
     if case.run.rank_count < 2 or not case.run.devices:
         return NOTHING
-    rows = case.found.explanation.path.filter(_ON_THREADS)["row"].unique().sort().to_numpy()
+    rows = case.analysis.explanation.path.filter(_ON_THREADS)["row"].unique().sort().to_numpy()
     pieces, axis = _host_pieces(case, len(rows))
     pieces = pieces.with_columns(thread=pl.Series(np.searchsorted(rows, pieces["row"].to_numpy())))
     chosen = difference(system_time(case.run, rows, axis), _loading(case, rows, axis))
@@ -60,7 +60,7 @@ def in_system(case: Case) -> OnPath:
 
 def _loading(case: Case, rows: Indices, axis: Axis) -> Spans:
     """Return the time of ranges that load data, on an axis of threads in order of their rows."""
-    ranges = load_ranges(case.found).filter(pl.col("row").is_in(pl.Series(rows).implode()))
+    ranges = load_ranges(case.analysis).filter(pl.col("row").is_in(pl.Series(rows).implode()))
     thread = pl.Series(np.searchsorted(rows, ranges["row"].to_numpy()))
     return covered_by(axis, ranges.with_columns(thread=thread), "thread")
 
@@ -70,7 +70,7 @@ def loading(case: Case) -> OnPath:
     if case.run.rank_count < 2 or not case.run.devices:
         return NOTHING
     pieces, axis = _host_pieces(case, len(case.run.tasks))
-    return OnPath(_unexplained(case, pieces, axis, "task", covered_by(axis, load_ranges(case.found), "task")), None)
+    return OnPath(_unexplained(case, pieces, axis, "task", covered_by(axis, load_ranges(case.analysis), "task")), None)
 
 
 def waiting_title(cost: str, name: str, in_turn: bool) -> str:
@@ -82,8 +82,8 @@ def waiting_title(cost: str, name: str, in_turn: bool) -> str:
 
 def _host_pieces(case: Case, groups: int) -> tuple[pl.DataFrame, Axis]:
     """Return the pieces (PIECE) of host work on threads, and an axis of as many rows or tasks."""
-    pieces = case.found.explanation.path.filter(_ON_THREADS)
-    return pieces, axis_over(one_span(case.found.window.start, case.found.window.end), groups)
+    pieces = case.analysis.explanation.path.filter(_ON_THREADS)
+    return pieces, axis_over(one_span(case.analysis.window.start, case.analysis.window.end), groups)
 
 
 def _unexplained(case: Case, pieces: pl.DataFrame, axis: Axis, by: str, chosen: Spans) -> float:

@@ -34,7 +34,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
         return
     if any(one.ranks == (worst.member,) and one.cost_ns >= PAUSED.value * worst.longer_ns for one in shared_gpu(case)):
         return
-    iterations = case.held(case.found.iterations.filter("steady"))
+    iterations = case.held(case.analysis.iterations.filter("steady"))
     ranks = compare_ranks(iterations)
     slow = ranks.slow.get(worst.member, 0) if ranks else 0
     compared = iterations.filter(rank=worst.member).height
@@ -56,10 +56,10 @@ def imbalance(case: Case) -> Iterator[Finding]:
             "longer_than_mean_ns": round(worst.excess_ns),
             "exposed_waiting_ns": round(max(worst.net_ns, 0.0)),
             "waiting_ranks": list(worst.waiting),
-            "load_balance": round(case.found.efficiency.load_balance, 4),
+            "load_balance": round(case.analysis.efficiency.load_balance, 4),
             "gain_of_equal_shares_ns": round(gain),
         },
-        confidence="high" if slow or not case.found.window.iterations else "medium",
+        confidence="high" if slow or not case.analysis.window.iterations else "medium",
         command="nsys2prv whatif RUN --set imbalance=0",
         cfg="analysis/useful_time",
         at_ns=worst.at,
@@ -86,7 +86,7 @@ def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
     """
     computing = shared_compute(case)
     excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over("repeat", "iteration")
-    compared = case.held(case.found.iterations).filter(pl.col("steady"), pl.col("rank").is_in([*computing]))
+    compared = case.held(case.analysis.iterations).filter(pl.col("steady"), pl.col("rank").is_in([*computing]))
     own = compared.select("rank", "iteration", "repeat", excess=excess).filter(rank=rank)
     longer = pl.col("excess").clip(lower_bound=0)
     longest = own.sort("excess", descending=True).with_columns(before=longer.cum_sum() - longer)

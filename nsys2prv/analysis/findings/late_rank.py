@@ -36,7 +36,7 @@ def late_rank(case: Case) -> Iterator[Finding]:
     recurring = recurring_causes(case)
     yield from (_recurring(case, one, sum(each.ns for each in recurring)) for one in recurring)
     lasting = {*together, *(one.member for one in late), *(one.rank for one in recurring)}
-    delays = case.held(case.found.delays).filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
+    delays = case.held(case.analysis.delays).filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
     total = int(delays["delay_ns"].sum())
     for (rank,), own in delays.group_by("rank", maintain_order=True):
         yield _delayed(case, int(str(rank)), own, total)
@@ -203,7 +203,7 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     more = f" and {own.height - 1} more" if own.height > 1 else ""
     hidden = gain < PREDICTED.value * lost / case.step_count
     effect = "without it the run is no faster" if hidden else f"{text_ms(gain)} {case.unit}"
-    step = case.found.iterations.filter(rank=rank, iteration=iteration, repeat=repeat)
+    step = case.analysis.iterations.filter(rank=rank, iteration=iteration, repeat=repeat)
     return Finding(
         "late-rank",
         f"Rank {rank} is {text_ms(longest)} late in `{short(phase, 40)}` of iteration {iteration}{more}: {effect}",

@@ -60,7 +60,7 @@ def pairs_of_ranks(case: Case) -> pl.DataFrame:
 
 def awaited_devices(case: Case) -> list[Latecomer]:
     """Return the devices that other devices of their rank wait for, the latest first."""
-    waits = case.found.explanation.exposed.filter(pl.col("late_device") != pl.col("device"))
+    waits = case.analysis.explanation.exposed.filter(pl.col("late_device") != pl.col("device"))
     pairs = waits.select("rank", "waits_at", "exposed_waiting_ns", waiting="device", late="late_device")
     computes, found = shared_compute(case), []
     for (rank,), own in pairs.group_by("rank", maintain_order=True):

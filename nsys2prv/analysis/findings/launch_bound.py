@@ -41,7 +41,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     starved = case.idle_of_devices("launching") or [0.0]
     least, mean = min(starved), sum(starved) / len(starved)
     cost = _cost(case, starved)
-    kernels = case.found.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
+    kernels = case.analysis.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
     if kernels.is_empty() or not cost:
         return
     devices = max(case.run.work.filter(pl.col("kind") != COPY)["device"].n_unique(), 1)
@@ -91,7 +91,7 @@ def _cost(case: Case, starved: Sequence[float]) -> float:
 def _blocking(case: Case, kernel: float, call: float) -> bool:
     """Return True if nearly all launches return when their kernel has ended. `kernel`, `call`: median times (ns)."""
     # The share costs a pass over all calls; where it is high, the median call is longer than the median kernel.
-    return call >= kernel and blocking_share(case.run, case.found.window.spans) >= BLOCKING.value
+    return call >= kernel and blocking_share(case.run, case.analysis.window.spans) >= BLOCKING.value
 
 
 def _of_blocking() -> tuple[str, str]:
@@ -183,14 +183,14 @@ def _in_copies(case: Case) -> float:
     copies = case.kept_calls(case.run.calls.filter((pl.col("kind") == "cuda") & BLOCKING_COPY))
     if copies.is_empty():
         return 0.0
-    gaps = idle_gaps(case.found, kept_time(case.found))
+    gaps = idle_gaps(case.analysis, kept_time(case.analysis))
     ns = calls_in_gaps(case.run, gaps, BLOCKING_COPY)["ns"].sum()
     return float(ns) / case.step_count / max(gaps.users["device"].n_unique(), 1)
 
 
 def _single_pauses(case: Case) -> float:
     """Return the share of the time before launches that is in one pause of each iteration, at least; else 0."""
-    if not case.found.window.iterations:
+    if not case.analysis.window.iterations:
         return 0.0
     others = pl.sum_horizontal(*PARTS) - pl.col("launching")
     single = (pl.col("longest") - others).clip(lower_bound=0)
@@ -208,7 +208,7 @@ def _waiting(case: Case, starved: float) -> float:
     of_rank = Counter(device.rank for device in case.run.devices)
     sharing = pl.col("rank").replace_strict(of_rank, default=1, return_dtype=pl.Int64)
     each = pl.when(pl.col("kind") == NCCL).then(1).otherwise(sharing)
-    exposed = case.found.explanation.exposed.select((pl.col("exposed_waiting_ns") * each).sum()).item()
+    exposed = case.analysis.explanation.exposed.select((pl.col("exposed_waiting_ns") * each).sum()).item()
     return min(float(exposed) / case.step_count / devices, starved)
 
 

@@ -26,7 +26,7 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     if long.lengths.is_empty() or _others_share(case) > MOSTLY_OTHERS.value:
         return
     starving = max(_excess(case, case.starved.select(*KEY, ns="launching")), 0.0)
-    steps = case.found.iterations.select("repeat", number="iteration", ns="compute_ns")
+    steps = case.analysis.iterations.select("repeat", number="iteration", ns="compute_ns")
     computing = max(_excess(case, steps), 0.0)
     count, most = long.found.height, long.lengths.height
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
@@ -66,7 +66,7 @@ def _excess(case: Case, times: pl.DataFrame) -> float:
 
 def _others_share(case: Case) -> float:
     """Return the part (of 1) of the excess in which ranks wait for others, of the rank that waits most."""
-    waits = case.found.iterations.select(
+    waits = case.analysis.iterations.select(
         "rank", "repeat", number="iteration", ns=pl.col("exposed_ns") + pl.col("mpi_ns")
     )
     waited = [_excess(case, own) for _, own in waits.group_by("rank")]

@@ -21,7 +21,7 @@ def low_bandwidth(case: Case) -> Iterator[Finding]:
     """
     devices = Counter(device.rank for device in case.run.devices)
     each = pl.col("transfer_ns") / pl.col("rank").replace_strict(devices, default=1, return_dtype=pl.Int64)
-    table = case.found.explanation.communication.filter(
+    table = case.analysis.explanation.communication.filter(
         pl.col("operation") != ALL_OPERATIONS,
         pl.col("communicator").is_not_null(),
         pl.col("transfer_ns") > 0,

@@ -16,12 +16,12 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     take as long as the transfer.
     """
     own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=-1) == rank
-    kernels = whole_with_ns(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.found.window.spans)
+    kernels = whole_with_ns(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.analysis.window.spans)
     operations = kernels.filter(pl.col("kind") == NCCL)
     ranks = max(operations["task"].n_unique(), 1)
     count = operations.height / ranks / case.step_count
     many = count >= MANY_OPERATIONS.value and 2 * operations.height >= kernels.height
-    if not case.found.window.iterations or not many or _median(operations["ns"]) >= SHORT_KERNEL.value:
+    if not case.analysis.window.iterations or not many or _median(operations["ns"]) >= SHORT_KERNEL.value:
         return ""
     return (
         f"A rank launches {count:.0f} NCCL kernels of {_median(operations['ns']) / 1000:.0f} us an iteration: merge "

@@ -24,12 +24,12 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     on_scalars = (depth <= TENSOR_TILE.value).fill_null(False) | pl.col("name").str.contains(SCALAR_NAMES)
     product, convolution = (pl.col("class").str.starts_with(family) for family in FAMILIES)
     chosen = (product | convolution) & on_scalars
-    scalar = case.found.kernels.filter(pl.col("rank").is_null() & chosen)
+    scalar = case.analysis.kernels.filter(pl.col("rank").is_null() & chosen)
     if scalar.is_empty():
         return
     time = case.kernel_time(float(scalar["total_ns"].sum()), chosen)
     active = [
-        one.mean for fit in case.found.metrics if "tensor" in fit.metric.lower() for one in fit.classes
+        one.mean for fit in case.analysis.metrics if "tensor" in fit.metric.lower() for one in fit.classes
         if any(name.startswith("GEMM") for name in one.classes) and one.mean is not None
     ]  # fmt: skip
     # A higher activity is that of other matrix products: it says nothing of these.

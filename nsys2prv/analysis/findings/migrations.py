@@ -15,7 +15,7 @@ from nsys2prv.intervals.spans import time_in
 
 def migrations(case: Case) -> Iterator[Finding]:
     """Yield the time in which pages migrate, and that of kernels which wait for them, of the device with most of it."""
-    spans = case.found.window.spans
+    spans = case.analysis.window.spans
     unified = pl.col("name").cast(pl.String).str.starts_with("Unified")
     moved = whole_with_ns(case.run.work.filter((pl.col("kind") == COPY) & unified), spans)
     if moved.is_empty():

@@ -18,11 +18,11 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
     cost = bubble(case)
     if not cost:
         return
-    messages = case.found.explanation.exposed.filter(
+    messages = case.analysis.explanation.exposed.filter(
         pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv")
     )
     ranks = set(messages["rank"])
-    known = _worst(case.found.explanation.stages.drop_nulls("ideal"))
+    known = _worst(case.analysis.explanation.stages.drop_nulls("ideal"))
     count = known["stages"] if known else len(ranks)
     beside = " (bubble)"
     if known:

@@ -50,7 +50,7 @@ def recurring_causes(case: Case) -> list[RecurringCause]:
     named = pl.col("name").str.starts_with(LAUNCHING).not_() & (pl.col("name") != "")
     others = pl.col("ns").sum().over("name") - pl.col("ns")
     causes = (
-        case.found.explanation.causes.filter(pl.col("kind") == HOST, named)
+        case.analysis.explanation.causes.filter(pl.col("kind") == HOST, named)
         .filter(others < PECULIAR.value * pl.col("ns"))
         .filter(
             ~pl.col("rank").is_in(late),

@@ -26,7 +26,7 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
 
     Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice.
     """
-    work = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    work = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.analysis.window.spans)
     users = work.group_by("device").agg(users=pl.col("task").unique().sort())
     # Processes that share a GPU pause in turns: an iteration lasts longer by what one of them loses.
     of_task = pl.col("lost").sum().over("device", "task")

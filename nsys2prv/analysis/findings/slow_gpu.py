@@ -83,7 +83,7 @@ def _clock(case: Case, device: int, pieces: Pieces) -> float | None:
     Return None without samples above 0.
     """
     kernels = case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS), pl.col("device") == device)
-    computing = covered(kernels, case.found.window.spans)
+    computing = covered(kernels, case.analysis.window.spans)
     total, count = 0.0, 0
     for times, values in pieces():
         inside = time_in(computing, times + 1) > time_in(computing, times)
@@ -140,7 +140,7 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
     other work.
     """
     models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    kernels = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.found.window.spans)
+    kernels = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.analysis.window.spans)
     alone = _beside_no_communication(case, kernels)
     if alone.is_empty():
         return {}

@@ -17,7 +17,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     least, mean = case.idle("system")
     on_path = in_system(case)
     cost = max(least, on_path.unexplained_ns)
-    in_gaps = system_calls(case.run, idle_gaps(case.found, kept_time(case.found))) if cost else None
+    in_gaps = system_calls(case.run, idle_gaps(case.analysis, kept_time(case.analysis))) if cost else None
     if in_gaps is None or in_gaps.is_empty():
         return
     in_turn = cost > IN_TURN.value * least

@@ -18,7 +18,7 @@ UNALIGNED = r" align[12]$"
 def unaligned_products(case: Case) -> Iterator[Finding]:
     """Yield the time that padded dimensions would save."""
     unaligned = pl.col("class").str.contains(UNALIGNED)
-    kernels = case.found.kernels.filter(pl.col("rank").is_null() & unaligned)
+    kernels = case.analysis.kernels.filter(pl.col("rank").is_null() & unaligned)
     if kernels.is_empty():
         return
     time = case.kernel_time(float(kernels["total_ns"].sum()), unaligned)

@@ -19,7 +19,7 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
 
     Fused attention also saves the masks, scales and casts of scores: the time of softmax is the least that it saves.
     """
-    if not case.found.window.iterations:
+    if not case.analysis.window.iterations:
         return
     softmax = _of_layers(case)
     total = float(softmax["ns"].sum())

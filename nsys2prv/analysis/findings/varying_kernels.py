@@ -21,7 +21,7 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
     """
     if case.step_count < FEWEST_PLACES.value:
         return
-    work = whole_with_ns(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.found.window.spans)
+    work = whole_with_ns(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.analysis.window.spans)
     spread = (
         work.group_by("device", "task", "name", "shape")
         .agg(

@@ -21,13 +21,13 @@ def waits_by_rank(case: Case) -> dict[int, float]:
 
     Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
     """
-    if not case.found.window.iterations:
+    if not case.analysis.window.iterations:
         return {}
     kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
     threads = kernels.select("task", row="caller_row").unique()
     waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
     # Of iterations that are left out none count, even where there are no others: they are no usual waits.
-    of_launchers = cut_with_ns(waits, kept_time(case.found)).join(threads, on=["task", "row"], how="semi")
+    of_launchers = cut_with_ns(waits, kept_time(case.analysis)).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
     return {case.run.rank(task): counts.get(task, 0) / case.step_count for task in threads["task"].unique().sort()}
 

@@ -106,8 +106,8 @@ def test_in_another_window_kernels_lose_what_they_do_in_its_iterations(window: s
     table = pl.DataFrame(
         {"family": ["kernel"], "waiting": [1.8], "transfer": [1.0], "waiting_ns": [12_000_000], "transfer_ns": [0]}
     )
-    explanation = case.found.explanation._replace(contention=table)
-    found = contended_kernels(case._replace(found=case.found._replace(explanation=explanation)))
+    explanation = case.analysis.explanation._replace(contention=table)
+    found = contended_kernels(case._replace(analysis=case.analysis._replace(explanation=explanation)))
     assert [one.cost_ns for one in found] == costs
 
 
@@ -136,8 +136,8 @@ def with_transfers(case: Case, ms: float, unmatched: float = 0.0) -> Case:
     table = pl.DataFrame(rows, schema=columns, orient="row").with_columns(
         operation=pl.lit("AllReduce"), hosts=pl.lit("within a host"), ns=pl.col("transfer_ns")
     )
-    explanation = case.found.explanation._replace(communication=table)
-    return case._replace(found=case.found._replace(explanation=explanation))
+    explanation = case.analysis.explanation._replace(communication=table)
+    return case._replace(analysis=case.analysis._replace(explanation=explanation))
 
 
 def test_what_has_no_partner_says_nothing_of_bandwidth() -> None:
@@ -236,8 +236,8 @@ def test_the_bubble_of_the_evidence_is_that_of_the_title_and_of_the_worst_pipeli
     stages = pl.DataFrame(rows, schema=["pipeline", "stage", "bubble"], orient="row").with_columns(
         ideal=0.2, microbatches=8.0
     )
-    explanation = case.found.explanation._replace(stages=stages)
-    (found,) = pipeline_bubble(case._replace(found=case.found._replace(explanation=explanation)))
+    explanation = case.analysis.explanation._replace(stages=stages)
+    (found,) = pipeline_bubble(case._replace(analysis=case.analysis._replace(explanation=explanation)))
     assert "a bubble of 50 %, with 3 stages and 8 microbatches" in found.title
     assert (found.evidence["bubble"], found.evidence["stages"]) == (0.5, 3)
     assert found.evidence["waiting_share"] == pytest.approx(0.3, rel=0.1)
@@ -260,9 +260,9 @@ def test_kernels_vary_on_a_device_of_a_process(devices: int) -> None:
 def test_kernels_that_vary_beside_the_critical_path_cost_nothing() -> None:
     slow = {f"step{n}_rank0": line for n, line in VARIES.items()}
     case = case_of(analysis_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **slow)))
-    path = case.found.explanation.path.filter(pl.col("name") != "varies")
-    explanation = case.found.explanation._replace(path=path)
-    (found,) = varying_kernels(case._replace(found=case.found._replace(explanation=explanation)))
+    path = case.analysis.explanation.path.filter(pl.col("name") != "varies")
+    explanation = case.analysis.explanation._replace(path=path)
+    (found,) = varying_kernels(case._replace(analysis=case.analysis._replace(explanation=explanation)))
     assert found.cost_ns == 0
 
 
@@ -295,9 +295,9 @@ def test_large_grids_of_a_kernel_save_nothing_where_small_ones_are() -> None:
     work = run.work.with_columns(shape=blocks * 2**32 + 2**16 + 1)
     hardware = (Hardware("H100", Capacity(80 * 10**9, 132, 64, 65536, 233472, 32)),)
     case = case_of(analysis_of(run._replace(work=work, hardware=hardware)))
-    path = case.found.explanation.path.filter(pl.col("end") % 10**7 > 4 * 10**6)
-    explanation = case.found.explanation._replace(path=path)
-    found = [*small_grids(case._replace(found=case.found._replace(explanation=explanation)))]
+    path = case.analysis.explanation.path.filter(pl.col("end") % 10**7 > 4 * 10**6)
+    explanation = case.analysis.explanation._replace(path=path)
+    found = [*small_grids(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
     assert [(one.id, one.cost_ns) for one in found if one.id == "small-grids"] == [("small-grids", 0)]
 
 
@@ -338,7 +338,7 @@ def test_of_equal_times_the_latest_is_told() -> None:
     """In whatever order they come."""
     run = program("0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990")
     case = case_of(analysis_of(run))
-    backwards = case._replace(found=case.found._replace(run=run._replace(work=run.work.reverse())))
+    backwards = case._replace(analysis=case.analysis._replace(run=run._replace(work=run.work.reverse())))
     assert [one.at_ns for each in (case, backwards) for one in host_copies(each)] == [50_050_000] * 2
 
 

@@ -359,8 +359,8 @@ def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
     case = case_of(analysis_of(program(late)))
     rows = [(1, kind, name, ns, 1, often, 2 if often == 2 else 6) for kind, name, ns, often in causes]
-    told = case.found.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
-    (found,) = late_rank(case._replace(found=case.found._replace(explanation=told)))
+    told = case.analysis.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
+    (found,) = late_rank(case._replace(analysis=case.analysis._replace(explanation=told)))
     assert found.title.startswith(title)
     assert "in 0 of" not in found.title
     assert ("See the messages to and from rank 1" in found.advice) == title.startswith("Messages")
@@ -766,10 +766,10 @@ def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() 
 def test_a_run_without_iterations_has_no_recurring_cause() -> None:
     case = case_of(analysis_of(slept_and_late_in_turn()))
     assert [one.rank for one in recurring_causes(case)] == [0]
-    explanation = case.found.explanation
+    explanation = case.analysis.explanation
     causes = explanation.causes.with_columns(pl.col("iterations", "of_iterations") * 0)
-    found = case.found._replace(explanation=explanation._replace(causes=causes))
-    assert recurring_causes(case._replace(found=found)) == []
+    found = case.analysis._replace(explanation=explanation._replace(causes=causes))
+    assert recurring_causes(case._replace(analysis=found)) == []
 
 
 def test_a_range_of_loading_in_which_the_host_polls_counts_once() -> None:
@@ -905,8 +905,8 @@ def test_a_communicator_that_moves_less_than_another_is_named(slower: float, nam
     table = pl.DataFrame(
         rows, schema=["rank", "communicator", "operation", "activities", "bytes", "transfer_ns"], orient="row"
     ).with_columns(hosts=pl.lit("within a host"), ns=pl.col("transfer_ns"), unmatched_ns=0)
-    explanation = case.found.explanation._replace(communication=table)
-    found = [*low_bandwidth(case._replace(found=case.found._replace(explanation=explanation)))]
+    explanation = case.analysis.explanation._replace(communication=table)
+    found = [*low_bandwidth(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
     assert [one.ranks for one in found] == ([(1, 3)] if named else [])
 
 
@@ -916,8 +916,8 @@ def test_kernels_that_communication_slows_are_named(factor: float, named: bool) 
     table = pl.DataFrame(
         {"family": ["GEMM"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
     )
-    explanation = case.found.explanation._replace(contention=table)
-    found = [*contended_kernels(case._replace(found=case.found._replace(explanation=explanation)))]
+    explanation = case.analysis.explanation._replace(contention=table)
+    found = [*contended_kernels(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
     # 24 ms over 2 devices and 6 iterations, of which half could be saved.
     assert [one.cost_ns for one in found] == ([1_000_000] if named else [])
 
@@ -963,12 +963,12 @@ def test_products_gain_no_more_than_they_take_of_the_critical_path() -> None:
 def test_a_host_that_is_slow_at_many_places_names_none(places: int, title: str) -> None:
     early = "k @0 5-400, n @10 400-905, wait 20-905"
     case = case_of(analysis_of(program(f"0| {early}\n1| busy 0-500, k @500 505-900, n @510 900-905")))
-    explanation = case.found.explanation
+    explanation = case.analysis.explanation
     (cause,) = explanation.causes.filter(rank=1).head(1).iter_rows(named=True)
     rows = [{**cause, "name": f"launching {'abcde'[n]}", "ns": 10_000_000 - n} for n in range(places)]
     causes = pl.DataFrame(rows, schema=explanation.causes.schema)
-    found = case.found._replace(explanation=explanation._replace(causes=causes))
-    (late,) = late_rank(case._replace(found=found))
+    found = case.analysis._replace(explanation=explanation._replace(causes=causes))
+    (late,) = late_rank(case._replace(analysis=found))
     assert late.title.startswith(title)
     assert ("iterations" in late.title) == (places == 2)
 
