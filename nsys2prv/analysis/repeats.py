@@ -33,7 +33,7 @@ class Repeats(NamedTuple):
 def find_repeats(run: Run) -> Repeats | None:
     """Return the iterations by work that repeats regularly on every rank; None without any."""
     repeating = repeating_work(pl.concat([_device_work(run), _calls(run)]))
-    milestone = choose_milestone(repeating.found, repeating.processes, repeating.callers)
+    milestone = choose_milestone(repeating.work, repeating.processes, repeating.callers)
     if milestone is None:
         return None
     steps = numbered_steps(milestone.of(repeating.steps))

@@ -165,7 +165,7 @@ def _repeated_parts(
 ) -> pl.DataFrame:
     """Return ITERATION_PART of the iterations by work that repeats on all tasks, on the clock of the trace."""
     tasks = [dict(_tasks_of(summary, objects, r)) for r, summary in enumerate(summaries)]
-    found = [_of_tasks(one.found, task_of) for one, task_of in zip(repeats, tasks, strict=True)]
+    found = [_of_tasks(one.work, task_of) for one, task_of in zip(repeats, tasks, strict=True)]
     # A task that several reports recorded has its milestones in all of them.
     both = (pl.sum("milestones"), pl.mean("period", "activities"), pl.min("orderly"))
     together = pl.concat(found).group_by("process", "kind", "name", "bytes").agg(both)

@@ -25,29 +25,30 @@ from nsys2prv.run.milestone_kinds import (
     OF_OPTIMIZER,
     OF_ORDER,
 )
-from nsys2prv.run.repeats_by_kind import REGULAR, work_of_kinds
-from nsys2prv.run.repeats_by_order import FEWEST, STRICT, work_in_order
+from nsys2prv.run.repeats_by_kind import LEAST_REGULAR_SHARE, work_of_kinds
+from nsys2prv.run.repeats_by_order import COUNT_TOLERANCE, FEWEST_REPEATS, STRICT_USUAL_SHARE, work_in_order
 
 # A collective comes in a loop within an iteration, as in each layer of a model, if kernels come at most once for
-# IN_LOOP of them, with STRICT of their distances usual, and if at most IN_LAYER device activities go with each.
-IN_LAYER, IN_LOOP = 60, 3
+# FEWEST_LOOP_COLLECTIVES of them, with STRICT_USUAL_SHARE of their distances usual, and if at most
+# MOST_LAYER_ACTIVITIES device activities go with each.
+MOST_LAYER_ACTIVITIES, FEWEST_LOOP_COLLECTIVES = 60, 3
 # Fewest kernels that come equally often, where they count instead of a kernel at unequal places, or of collectives with
-# more than IN_LAYER activities each.
-AGREE = 3
+# more than MOST_LAYER_ACTIVITIES each.
+FEWEST_AGREEING_KERNELS = 3
 # Fewest device activities of an iteration that is found by order. Ranks wait for each other in each collective call, so
 # that a loop of one is an iteration. A call that waits for messages has device work before it.
-LEAST_STEP, LEAST_CALLS, LEAST_WITH_WORK = 10, 1, 2
-# A kernel that runs in most iterations comes at least once for MISSED of them.
-MISSED = 2
+FEWEST_ROWS_BY_KERNEL, FEWEST_ROWS_BY_COLLECTIVE, FEWEST_ROWS_BY_MESSAGE = 10, 1, 2
+# A kernel that runs in most iterations comes at least once in so many of them.
+MOST_STEPS_OF_MILESTONE = 2
 # Share of a process' device activities that must lie between its first and its last milestone. Of the optimizer, of
 # milestones by order and of calls those from the first milestone on count: before it a program may compile and try
 # kernels.
-HELD = 0.5
-TRIES_BEFORE = (OF_OPTIMIZER, OF_ORDER, *CALLS_OF_MPI)
+LEAST_HELD_SHARE = 0.5
+KINDS_AFTER_WARM_UP = (OF_OPTIMIZER, OF_ORDER, *CALLS_OF_MPI)
 # Milestones of one work have the same period if their periods differ by at most this share.
-ALIKE = 0.1
+SAME_PERIOD_TOLERANCE = 0.1
 # A process that began to record later has this share of the most milestones, at least, with the same period.
-BEGUN_LATER = 0.5
+LEAST_BEGUN_LATER_SHARE = 0.5
 
 # Work of one name and size that repeats regularly on a process. `milestones`: how often; `period`: median time from one
 # to the next on the device (ns); `activities`: device activities of the process for each milestone; `orderly`: share of
@@ -85,7 +86,7 @@ class Repeating(NamedTuple):
 
     processes: tuple[int, ...]
     callers: tuple[int, ...]
-    found: pl.DataFrame
+    work: pl.DataFrame
     steps: pl.DataFrame
 
 
@@ -110,7 +111,7 @@ class ReportRepeats(NamedTuple):
 
     processes: tuple[int, ...]
     callers: tuple[int, ...]
-    found: pl.DataFrame
+    work: pl.DataFrame
     steps: Callable[[Milestone], pl.DataFrame]
 
 
@@ -137,8 +138,8 @@ def _held(
     process: int, own: pl.DataFrame, key: Sequence[object], milestones: pl.DataFrame, orderly: float | None
 ) -> tuple[pl.DataFrame, pl.DataFrame] | None:
     """Return REPEATING and REPEATED_STEP of milestones; None if too little of a process' work lies between them."""
-    between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] not in TRIES_BEFORE)
-    if held < HELD:
+    between, held = _between(milestones["launched"].to_numpy(), own, from_start=key[0] not in KINDS_AFTER_WARM_UP)
+    if held < LEAST_HELD_SHARE:
         return None
     if key[0] in CALLS_OF_MPI:
         # A call may wait long for other ranks before any device work: all the time between calls counts.
@@ -152,10 +153,10 @@ def _held(
     return repeating, between.with_columns(keys).select(*REPEATED_STEP)
 
 
-def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Iterable[int]) -> Milestone | None:
+def choose_milestone(work: pl.DataFrame, processes: Iterable[int], callers: Iterable[int]) -> Milestone | None:
     """Return the milestone that all of the processes have about as often, where all record; None without one.
 
-    `found`: REPEATING of all processes; `processes`, `callers`: see Repeating. Collective calls of MPI must be of all
+    `work`: REPEATING of all processes; `processes`, `callers`: see Repeating. Collective calls of MPI must be of all
     callers. They count where nothing else repeats, and calls that wait for messages where these do not, either. An
     optimizer comes before collectives and graphs, and these before kernels at equal places, unless the collectives come
     in loops; of several milestones that with the longest period counts. If the processes have none in common, the
@@ -168,7 +169,7 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
     # The optimizer's kernels may be others on each process.
     name = pl.when(optimizer).then(pl.col("name").mode().sort().first().over("kind")).otherwise("name")
     common = (
-        found.with_columns(name.alias("name"))
+        work.with_columns(name.alias("name"))
         .group_by(key)
         .agg(
             pl.col("process").n_unique(),
@@ -177,15 +178,18 @@ def choose_milestone(found: pl.DataFrame, processes: Iterable[int], callers: Ite
             pl.col("orderly").min(),
             fewest=pl.col("milestones").min(),
             most=pl.col("milestones").max(),
-            same_period=pl.col("period").max() <= (1 + ALIKE) * pl.col("period").min(),
+            same_period=pl.col("period").max() <= (1 + SAME_PERIOD_TOLERANCE) * pl.col("period").min(),
         )
         .with_columns(
             level=pl.col("kind").replace(OF_GRAPH, OF_COLLECTIVE),
             lacking=expected - pl.col("process"),
-            begun_later=pl.col("fewest") < REGULAR * pl.col("most"),
+            begun_later=pl.col("fewest") < LEAST_REGULAR_SHARE * pl.col("most"),
         )
         .filter((pl.col("lacking") == 0) | (optimizer & (pl.col("lacking") < pl.col("process"))))
-        .filter(~pl.col("begun_later") | (pl.col("same_period") & (pl.col("fewest") >= BEGUN_LATER * pl.col("most"))))
+        .filter(
+            ~pl.col("begun_later")
+            | (pl.col("same_period") & (pl.col("fewest") >= LEAST_BEGUN_LATER_SHARE * pl.col("most")))
+        )
         .sort(
             *("lacking", "level", "begun_later", "period", "name", "bytes"),
             descending=[False, False, False, True, True, False],
@@ -206,9 +210,10 @@ def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     again in its middle and runs other kernels from then on.
     """
     of_best = best.select(best="name", usual="period", found="fewest")
-    alike = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT).join(of_best, how="cross")
-    same_period = (pl.col("period") - pl.col("usual")).abs() <= ALIKE * pl.col("usual")
-    least = pl.when(pl.col("name") == pl.col("best")).then("found").otherwise(pl.col("found") / REGULAR)
+    orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT_USUAL_SHARE)
+    alike = orderly.join(of_best, how="cross")
+    same_period = (pl.col("period") - pl.col("usual")).abs() <= SAME_PERIOD_TOLERANCE * pl.col("usual")
+    least = pl.when(pl.col("name") == pl.col("best")).then("found").otherwise(pl.col("found") / LEAST_REGULAR_SHARE)
     return alike.filter(same_period, pl.col("fewest") > least).select(common.columns)
 
 
@@ -223,13 +228,12 @@ def _more_orderly(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     if best.filter(by_order).is_empty():
         return best.clear()
     orderly, fewest = best.select("orderly", "fewest").row(0)
-    alone = orderly < STRICT
-    more = common.filter(by_order, pl.col("orderly") >= STRICT, pl.col("orderly") > orderly)
-    as_often = _as_often_as_most(
-        more.filter(pl.col("activities") > IN_LAYER, alone or pl.col("fewest") <= MISSED * fewest)
-    )
+    alone = orderly < STRICT_USUAL_SHARE
+    more = common.filter(by_order, pl.col("orderly") >= STRICT_USUAL_SHARE, pl.col("orderly") > orderly)
+    in_most = alone or pl.col("fewest") <= MOST_STEPS_OF_MILESTONE * fewest
+    as_often = _as_often_as_most(more.filter(pl.col("activities") > MOST_LAYER_ACTIVITIES, in_most))
     with_best = 0 if alone else common.filter(by_order, pl.col("fewest") == fewest).height
-    return as_often if as_often.height >= max(AGREE, with_best + 1) else best.clear()
+    return as_often if as_often.height >= max(FEWEST_AGREEING_KERNELS, with_best + 1) else best.clear()
 
 
 def _around_loops(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
@@ -242,12 +246,12 @@ def _around_loops(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
     if best.filter(pl.col("kind") == OF_COLLECTIVE).is_empty():
         return best.clear()
     collectives, most = best.select("fewest", "most").row(0)
-    orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT)
-    rare = orderly.filter(pl.col("most") * IN_LOOP <= collectives)
+    orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT_USUAL_SHARE)
+    rare = orderly.filter(pl.col("most") * FEWEST_LOOP_COLLECTIVES <= collectives)
     around = _as_often_as_most(rare)
-    each_time = orderly.filter((pl.col("most") - most).abs() <= ALIKE * most)
-    of_layers = best.filter(pl.col("activities") <= IN_LAYER).height
-    return around if of_layers or around.height >= max(AGREE, each_time.height + 1) else best.clear()
+    each_time = orderly.filter((pl.col("most") - most).abs() <= COUNT_TOLERANCE * most)
+    of_layers = best.filter(pl.col("activities") <= MOST_LAYER_ACTIVITIES).height
+    return around if of_layers or around.height >= max(FEWEST_AGREEING_KERNELS, each_time.height + 1) else best.clear()
 
 
 def _as_often_as_most(milestones: pl.DataFrame) -> pl.DataFrame:
@@ -275,11 +279,11 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
     )
     within = pl.col("middle").is_between(longest["middle"].min(), longest["middle"].max())
     shift = (pl.col("at") - pl.col("nth")).filter(within)
-    regular = (shift.len() >= FEWEST) & ((shift == shift.mode().min()).mean() >= REGULAR)
+    regular = (shift.len() >= FEWEST_REPEATS) & ((shift == shift.mode().min()).mean() >= LEAST_REGULAR_SHARE)
     usual = nearest.group_by("process").agg(shift=shift.mode().min(), regular=regular)
     alike = ordered.join(longest.select("nth", begins="first", ends="last"), on="nth")
     at_once = (pl.col("first") < pl.col("ends")) & (pl.col("last") > pl.col("begins")) & (pl.col("later") == 0)
-    lagging = alike.group_by("process").agg(lags=at_once.mean() >= REGULAR)
+    lagging = alike.group_by("process").agg(lags=at_once.mean() >= LEAST_REGULAR_SHARE)
     joined = ordered.join(usual, on="process", maintain_order="left").join(lagging, on="process", maintain_order="left")
     by_time = pl.col("regular") & ~pl.col("lags")
     joined = joined.with_columns(number=pl.col("nth") + pl.when(by_time).then("shift").otherwise("later"))
@@ -288,13 +292,14 @@ def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
 
 def _by_order(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
     """Yield kind, name and bytes of kernels at equal places in the order, their milestones, and `orderly`."""
-    for name, rows, orderly in work_in_order(own, own["kind"].is_not_null().to_numpy(), LEAST_STEP):
+    for name, rows, orderly in work_in_order(own, own["kind"].is_not_null().to_numpy(), FEWEST_ROWS_BY_KERNEL):
         yield (OF_ORDER, name, None), own[rows], orderly
 
 
 def _by_calls(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, float]]:
     """Yield kind, name and bytes of collective calls of MPI at equal places, their milestones, and `orderly`."""
-    for name, rows, orderly in work_in_order(own, own["kind"].eq_missing(OF_MPI_COLLECTIVE).to_numpy(), LEAST_CALLS):
+    collective = own["kind"].eq_missing(OF_MPI_COLLECTIVE).to_numpy()
+    for name, rows, orderly in work_in_order(own, collective, FEWEST_ROWS_BY_COLLECTIVE):
         yield (OF_MPI_COLLECTIVE, name, None), own[rows], orderly
 
 
@@ -305,7 +310,7 @@ def _by_messages(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataF
     """
     waits = own["kind"].eq_missing(OF_MESSAGE)
     first = waits & ~waits.shift(1, fill_value=False)
-    for name, rows, orderly in work_in_order(own, first.to_numpy(), LEAST_WITH_WORK):
+    for name, rows, orderly in work_in_order(own, first.to_numpy(), FEWEST_ROWS_BY_MESSAGE):
         yield (OF_MESSAGE, name, None), own[rows], orderly
 
 

@@ -9,13 +9,13 @@ import polars as pl
 
 from nsys2prv.intervals.spans import Indices, Mask, Times
 from nsys2prv.run.milestone_kinds import OF_OPTIMIZER, OF_ORDER
-from nsys2prv.run.repeats_by_order import FEWEST
+from nsys2prv.run.repeats_by_order import FEWEST_REPEATS
 
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
-APART = 4.0
-# At least this share of a milestone's periods must be within WITHIN of the median (start-up and pauses may be longer),
-# and of its bursts must have the median number of launches. Each process has this share of the most milestones.
-REGULAR, WITHIN = 0.75, 0.5
+LEAST_GAP_RATIO = 4.0
+# At least this share of a milestone's periods must be within the tolerance of the median (start-up and pauses may be
+# longer), and of its bursts must have the median number of launches. Each process has that of the most milestones.
+LEAST_REGULAR_SHARE, REGULAR_PERIOD_TOLERANCE = 0.75, 0.5
 
 
 def work_of_kinds(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
@@ -32,10 +32,10 @@ def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFr
     if known.is_empty():
         return
     optimizer = known.filter(pl.col("kind") == OF_OPTIMIZER)
-    if optimizer.height >= FEWEST:
+    if optimizer.height >= FEWEST_REPEATS:
         yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
     key = ("kind", "name", "bytes")
-    often = known.filter(pl.col("kind") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST)
+    often = known.filter(pl.col("kind") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST_REPEATS)
     yield from often.group_by(key, maintain_order=True)
 
 
@@ -52,8 +52,8 @@ def _bursts(times: Times) -> Indices:
     lengths = np.sort(gaps)
     growth = lengths[1:] / lengths[:-1]
     # Between bursts are three gaps or more, or there are too few of them.
-    usable = growth[: max(len(growth) - FEWEST + 2, 0)]
-    if not len(usable) or usable.max() < APART:
+    usable = growth[: max(len(growth) - FEWEST_REPEATS + 2, 0)]
+    if not len(usable) or usable.max() < LEAST_GAP_RATIO:
         return np.arange(len(times))
     limit = lengths[int(usable.argmax()) + 1]
     return np.append(0, np.flatnonzero(gaps >= limit) + 1)
@@ -75,10 +75,11 @@ def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
 
     Not `timed`: at any distances. An optimizer ends an iteration however long that waited for data.
     """
-    if len(starts) < FEWEST:
+    if len(starts) < FEWEST_REPEATS:
         return False
     periods = np.diff(starts)
     usual = float(np.median(periods))
-    near: Mask = np.abs(periods - usual) <= WITHIN * usual if timed else np.ones(len(periods), dtype=np.bool_)
+    tolerance = REGULAR_PERIOD_TOLERANCE * usual if timed else np.inf
+    near: Mask = np.abs(periods - usual) <= tolerance
     same: Mask = sizes == np.median(sizes)
-    return usual > 0 and float(near.mean()) >= REGULAR and float(same.mean()) >= REGULAR
+    return usual > 0 and float(near.mean()) >= LEAST_REGULAR_SHARE and float(same.mean()) >= LEAST_REGULAR_SHARE

@@ -14,19 +14,23 @@ import polars as pl
 
 from nsys2prv.intervals.spans import Indices, Mask
 
-# Lowest number of a kernel's launches, and of runs of them.
-FEWEST = 4
-# A distance in the order of launches is usual if it is within ALIKE of the median one. ORDERLY of the distances must be
-# usual. A kernel may come up to MOST_TIMES times in an iteration: then every second, third, ... launch is a milestone.
-ALIKE, ORDERLY, MOST_TIMES = 0.1, 0.6, 8
+# Lowest number of launches of a milestone, and of runs of them.
+FEWEST_REPEATS = 4
+# A distance in the order of launches is usual if it differs from the median one by at most this share of it.
+DISTANCE_TOLERANCE = 0.1
+# Kernels come equally often if their numbers differ by at most this share.
+COUNT_TOLERANCE = 0.1
+# Lowest share of usual distances of a milestone; and of one that alone tells iterations, or of runs with the median
+# length for a kernel that comes in runs, as in each layer of a model.
+LEAST_USUAL_SHARE, STRICT_USUAL_SHARE = 0.6, 0.75
+# A kernel may come so many times in an iteration: then every second, third, ... launch is a milestone.
+MOST_LAUNCHES_OF_ITERATION = 8
 # If so many distances of a kernel are usual, and too short for an iteration, it is a loop within an iteration.
-SHORT_LOOP = 0.9
-# More distances are equal than of another step if they are so many times its share: 8/7 in groups of eight.
-CLEARLY = 1.1
-# A kernel comes in runs, as in each layer of a model, if STRICT of the runs have the median length.
-STRICT = 0.75
+SHORT_LOOP_SHARE = 0.9
+# A step has clearly more equal distances than another one if their share is so many times as high: 8/7 of groups of eight.
+CLEARLY_MORE = 1.1
 # Most kernels of a process that are looked at, those with the longest distances first.
-MOST_NAMES = 100
+MOST_KERNEL_NAMES = 100
 
 
 class Ordered(NamedTuple):
@@ -47,7 +51,7 @@ def work_in_order(own: pl.DataFrame, candidates: Mask, least: int) -> Iterator[O
     regular = {own["name"][int(at[0])]: at for one in every if len(at := _every_few(one, least))}
     regular |= _runs(regular)
     distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
-    for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_NAMES]:
+    for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_KERNEL_NAMES]:
         yield Ordered(name, regular[name], _usual_share(np.diff(regular[name])))
 
 
@@ -59,7 +63,7 @@ def _runs(regular: Mapping[str, Indices]) -> dict[str, Indices]:
     if not regular:
         return {}
     rarest = max(regular.values(), key=lambda at: float(np.median(np.diff(at))))
-    as_often = {name: at for name, at in regular.items() if abs(len(at) - len(rarest)) <= ALIKE * len(rarest)}
+    as_often = {name: at for name, at in regular.items() if abs(len(at) - len(rarest)) <= COUNT_TOLERANCE * len(rarest)}
     in_turns = next((at for at in as_often.values() if len(_run_begins(rarest, at))), None)
     if in_turns is None:
         return {}
@@ -72,7 +76,7 @@ def _run_begins(at: Indices, other: Indices) -> Indices:
     begins = np.flatnonzero(np.diff(np.searchsorted(other, at), prepend=-1))
     lengths = np.diff(np.append(begins, len(at)))
     usual = np.median(lengths)
-    alike = len(begins) >= FEWEST and usual > 1 and float((lengths == usual).mean()) >= STRICT
+    alike = len(begins) >= FEWEST_REPEATS and usual > 1 and float((lengths == usual).mean()) >= STRICT_USUAL_SHARE
     return at[begins] if alike else at[:0]
 
 
@@ -86,7 +90,7 @@ def _places(own: pl.DataFrame, candidates: Mask) -> Iterator[Indices]:
     order = np.argsort(numbers, kind="stable")
     for every in np.split(places[order], np.flatnonzero(np.diff(numbers[order])) + 1):
         first = every[np.diff(launched[every], prepend=launched[every[:1]] - 1) > 0]
-        if len(first) >= FEWEST:
+        if len(first) >= FEWEST_REPEATS:
             yield first
 
 
@@ -99,19 +103,20 @@ def _every_few(at: Indices, least: int) -> Indices:
     Empty if all distances are too unequal, or too short for an iteration.
     """
     found, same = at[:0], 0.0
-    for times in range(1, MOST_TIMES + 1):
+    for times in range(1, MOST_LAUNCHES_OF_ITERATION + 1):
         taken = at[::-times][::-1]
-        if len(taken) < FEWEST or same >= SHORT_LOOP:
+        if len(taken) < FEWEST_REPEATS or same >= SHORT_LOOP_SHARE:
             break
         distances = at[times:] - at[:-times]
         usual, share = float(np.median(distances)), _usual_share(distances)
-        if share >= ORDERLY and usual >= least:
+        if share >= LEAST_USUAL_SHARE and usual >= least:
             own = float((distances == usual).mean())
-            if not len(found) or own >= (STRICT if same < STRICT else min(SHORT_LOOP, CLEARLY * same)):
+            clearly = min(SHORT_LOOP_SHARE, CLEARLY_MORE * same)
+            if not len(found) or own >= (STRICT_USUAL_SHARE if same < STRICT_USUAL_SHARE else clearly):
                 found, same = taken, own
-            if share >= SHORT_LOOP:
+            if share >= SHORT_LOOP_SHARE:
                 break
-        elif share >= SHORT_LOOP:
+        elif share >= SHORT_LOOP_SHARE:
             break
     return found
 
@@ -119,4 +124,4 @@ def _every_few(at: Indices, least: int) -> Indices:
 def _usual_share(distances: Indices) -> float:
     """Return the share of the distances that are usual."""
     usual = float(np.median(distances))
-    return float((np.abs(distances - usual) <= ALIKE * usual).mean())
+    return float((np.abs(distances - usual) <= DISTANCE_TOLERANCE * usual).mean())

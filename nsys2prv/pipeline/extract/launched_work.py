@@ -42,7 +42,7 @@ class StoredSteps(NamedTuple):
 
     processes: tuple[int, ...]
     callers: tuple[int, ...]
-    found: pl.DataFrame
+    work: pl.DataFrame
     path: Path | None
 
     def steps(self, milestone: Milestone) -> pl.DataFrame:
@@ -62,7 +62,7 @@ def repeats_of_run(workers: Workers, summaries: Sequence[Summary]) -> list[Repor
     """
     stored = workers.map(partial(store_repeating, workers.folder), enumerate(summaries))
     tracked = workers.progress.track("looking for iterations", stored, len(summaries))
-    return [ReportRepeats(one.processes, one.callers, one.found, one.steps) for one in tracked]
+    return [ReportRepeats(one.processes, one.callers, one.work, one.steps) for one in tracked]
 
 
 @on_polars_thread
