@@ -35,7 +35,7 @@ class Analysis(NamedTuple):
     `phases`: of the ranges that the question names. `iteration_pattern`: the range of an iteration, None without
     iterations; `iteration_efficiency`: by number; `iterations`: columns ITERATION; `ranks`: compared by them; `delays`:
     DELAY. `found_by`: the work by whose repetition iterations were found, None for ranges.
-    `overlap`: columns OVERLAP; `metrics`: fits over all GPUs, if several, and of each; `gaps`: GAPS; `launches`,
+    `overlap`: columns OVERLAP; `metrics`: fits over all GPUs, if several, and of each; `gaps`: IDLE_GAPS; `launches`,
     `queues`: LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
     `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name), `nvtx` (by name,
     DOMAIN:TEXT): rank (null: all ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched,

@@ -14,7 +14,7 @@ from nsys2prv.analysis.explanation import explain
 from nsys2prv.analysis.fit_columns import column_spans
 from nsys2prv.analysis.frames import COPY, Run, cut_with_ns, parts_by, whole_with_ns
 from nsys2prv.analysis.host import host_efficiency
-from nsys2prv.analysis.idle import gaps
+from nsys2prv.analysis.idle_gaps import longest_gaps
 from nsys2prv.analysis.iterations import ITERATION, compare_ranks, iterations
 from nsys2prv.analysis.kernels import SUMMARY, memory_sums, summary, with_rank
 from nsys2prv.analysis.launches import launches, queues
@@ -73,7 +73,7 @@ def analyze_run(run: Run, question: Question) -> Analysis:
         api=_api_sums(run, chosen),
         ranges=range_sums(work, ranges_in(run, chosen, main, steps)),
         nvtx=_nvtx_sums(run, chosen),
-        gaps=gaps(run, main, work, window, question.gaps),
+        gaps=longest_gaps(run, main, work, window, question.gaps),
         explanation=explanation,
         missing=missing_data(run),
         ncu=profiled,

@@ -6,7 +6,7 @@ import pytest
 from analysis_cases import Analysed, Find, run_of, sql, work_of
 
 from nsys2prv.analysis.host import host_efficiency
-from nsys2prv.analysis.idle import gaps
+from nsys2prv.analysis.idle_gaps import longest_gaps
 from nsys2prv.analysis.phases import main_ranges
 from nsys2prv.intervals.spans import one_span
 
@@ -68,7 +68,7 @@ def test_the_longest_gaps_come_first_with_what_the_host_did() -> None:
     calls = [(0, 0, 5, 30, "mpi", "MPI_Recv"), (0, 0, 60, 61, "cuda", "cudaLaunchKernel"), *CALLS[4:5]]
     ranges = [(0, 0, 0, 90, "outer"), (0, 0, 50, 70, "inner")]
     run = run_of(work, calls[:2], ranges)
-    found = gaps(run, main_ranges(run), work, one_span(0, 100), 5)
+    found = longest_gaps(run, main_ranges(run), work, one_span(0, 100), 5)
     assert found.drop("host", "gpu").rows() == [
         (0, 50, 45, "copy", "kernel", "cuda", "cudaLaunchKernel", 1, "inner"),
         (0, 10, 30, "kernel", "copy", "mpi", "MPI_Recv", 20, "outer"),
@@ -84,12 +84,12 @@ def test_what_several_threads_call_at_once_fills_a_gap_once() -> None:
         (0, 1, 0, 100, "os", "poll"),
     ]
     run = run_of(work, calls, ranks=1)
-    found = gaps(run, main_ranges(run), work, one_span(0, 100), 5)
+    found = longest_gaps(run, main_ranges(run), work, one_span(0, 100), 5)
     assert found.select("kind", "call", "call_ns").rows() == [("cuda", "cudaMalloc", 50)]
 
 
 def test_a_device_that_did_nothing_is_one_gap() -> None:
     work = work_of([(0, 0, 100, "kernel")])
     run = run_of(work)
-    found = gaps(run, main_ranges(run), work, one_span(0, 100), 5)
+    found = longest_gaps(run, main_ranges(run), work, one_span(0, 100), 5)
     assert found.select("rank", "idle_ns", "after", "before").rows() == [(1, 100, None, None)]

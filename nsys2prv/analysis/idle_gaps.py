@@ -14,7 +14,7 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span
 # `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
 # most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main
 # thread that was open when the gap began.
-GAPS = {
+IDLE_GAPS = {
     "rank": pl.Int64(),
     "host": pl.String(),
     "gpu": pl.Int64(),
@@ -29,8 +29,8 @@ GAPS = {
 }
 
 
-def gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
-    """Return GAPS: the `count` longest of each device inside the window, longest first.
+def longest_gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
+    """Return IDLE_GAPS: the `count` longest of each device inside the window, longest first.
 
     `main`: ranges of the main threads; `work`: WORK.
     """
@@ -50,12 +50,12 @@ def gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count:
     devices = devices_of(run)
     table = (
         found.join(devices, on="device")
-        .join(_busiest(found, _telling(run.calls)), on="gap", how="left")
+        .join(_longest_calls(found, _delaying_calls(run.calls)), on="gap", how="left")
         .join(open_ranges(found, main), on="gap", how="left")
         .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
     )
     ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
-    return ordered.select(pl.col(c).cast(t) for c, t in GAPS.items())
+    return ordered.select(pl.col(c).cast(t) for c, t in IDLE_GAPS.items())
 
 
 def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFrame:
@@ -81,14 +81,14 @@ def _place_in_group(group: Indices) -> Indices:
     return places
 
 
-def _telling(calls: pl.DataFrame) -> pl.DataFrame:
+def _delaying_calls(calls: pl.DataFrame) -> pl.DataFrame:
     """Return the calls that may keep a device waiting. Helper threads mostly sleep in OS calls."""
     main = main_rows(calls).rename({"row": "main"})
     own = calls.filter(pl.col("name") != STREAM_WAIT).join(main, on="task", maintain_order="left")
     return own.filter((pl.col("kind") != "os") | (pl.col("row") == pl.col("main")))
 
 
-def _pairs(idle: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
+def _overlapping_intervals(idle: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
     """Return the intervals of each gap's task that overlap with it, with gap, low and high (its borders).
 
     `idle`: gap, task, start and end.
@@ -107,13 +107,13 @@ def _pairs(idle: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
     return wanted[interval].hstack(borders[gap])
 
 
-def _busiest(idle: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+def _longest_calls(idle: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Return gap, kind, call and call_ns: the calls that fill most of a gap. Calls of several threads count once.
 
     A synchronization counts before the call that it is in.
     """
     order = pl.col("kind").cast(pl.String).replace_strict({MPI: 0, "synchronization": 1, "cuda": 2}, default=3)
-    cut = _pairs(idle, calls).with_columns(
+    cut = _overlapping_intervals(idle, calls).with_columns(
         start=pl.max_horizontal("start", "low"), end=pl.min_horizontal("end", "high")
     )
     sums = cut.sort("start").group_by("gap", "kind", "name").agg(call_ns=covered_time())
@@ -130,5 +130,5 @@ def open_ranges(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
     `idle`: gap (in order), task and start; `ranges`: RANGES.
     """
     begins = idle.with_columns(end=pl.col("start") + 1)
-    inner = _pairs(begins, ranges).sort("gap", "start", "end", descending=[False, True, False])
+    inner = _overlapping_intervals(begins, ranges).sort("gap", "start", "end", descending=[False, True, False])
     return inner.unique("gap", keep="first", maintain_order=True).select("gap", range="text")
