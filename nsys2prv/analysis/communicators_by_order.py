@@ -19,21 +19,22 @@ from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import RECEIVE, SEND
 
 # Lowest share of the k-th kernels of some streams that ran at one time, for the streams to share a communicator.
-AT_ONCE = 0.98
+LEAST_SHARE_AT_ONCE = 0.98
 # Highest median distance of the ends of the k-th kernels of two such streams (ns), beside the error of two
 # clocks. In captures of two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between
 # communicators in step.
-COLLECTIVE_ENDS_APART = 50_000
+MOST_ENDS_APART_NS = 50_000
 # The same where the distance is steady, as clocks of reports of one host may be off: 70 us on an H200, with a median
-# deviation of 1 to 6 us within a communicator, and of 36 us or more between two. Fewer kernels than FEW tell nothing.
-OFF_APART, STEADY, FEW = 150_000, 10_000, 4
+# deviation of 1 to 6 us within a communicator, and of 36 us or more between two. Fewer kernels than FEWEST_KERNELS tell
+# nothing.
+MOST_STEADY_ENDS_APART_NS, MOST_STEADY_DEVIATION_NS, FEWEST_KERNELS = 150_000, 10_000, 4
 # A stream whose ends are so many times farther from the first one's than those of the stream before it, and more than
-# NEAR (ns), is of another communicator.
-FARTHER, NEAR = 8, 5_000
+# NEAR_ENDS_APART_NS, is of another communicator.
+FARTHER_RATIO, NEAR_ENDS_APART_NS = 8, 5_000
 # Lowest share of the kernels of the longest stream that were recorded on all of them.
-COMMON = 0.5
+LEAST_COMMON_SHARE = 0.5
 # Lowest share of kernels with a root that ran at one time, where nothing but times tells their communicator.
-TELLING = 0.5
+LEAST_ROOTED_SHARE_AT_ONCE = 0.5
 # Whether kernels have a root: a Broadcast sends from it, a Reduce to it.
 NO_ROOT, FROM_ROOT, TO_ROOT = range(3)
 
@@ -109,7 +110,7 @@ def _communicator_of_first(streams: Sequence[Stream], clock_error: int) -> list[
     of_one = [one for one in others if _of_one(first, one)]
     members, before = [first], 0.0
     for apart, one in sorted(((_apart(first, one), one) for one in of_one), key=lambda pair: pair[0]):
-        farther = len(members) > 1 and apart.median > max(NEAR, FARTHER * before)
+        farther = len(members) > 1 and apart.median > max(NEAR_ENDS_APART_NS, FARTHER_RATIO * before)
         if farther or not _near(apart, first.stream, one.stream, clock_error):
             break
         if one.stream.device not in {known.stream.device for known in members}:
@@ -140,7 +141,7 @@ def messages(streams: Sequence[Stream], clock_error: int, peers: Collection[tupl
 
 def _near(apart: _Distance, first: Stream, other: Stream, clock_error: int) -> bool:
     """Return True if the ends of two streams are as near as those of one communicator."""
-    limit = OFF_APART if apart.deviation <= STEADY else COLLECTIVE_ENDS_APART
+    limit = MOST_STEADY_ENDS_APART_NS if apart.deviation <= MOST_STEADY_DEVIATION_NS else MOST_ENDS_APART_NS
     return apart.median <= limit + (clock_error if first.clock != other.clock else 0)
 
 
@@ -174,9 +175,9 @@ def _common(members: Sequence[Member]) -> tuple[list[Times], list[Times]]:
 def _at_once(members: Sequence[Member]) -> bool:
     """Return True if nearly all kernels of one operation ran at one time, and most of the kernels are of operations."""
     begin, end = _common(members)
-    if len(begin[0]) < COMMON * max(len(one.stream.end) for one in members):
+    if len(begin[0]) < LEAST_COMMON_SHARE * max(len(one.stream.end) for one in members):
         return False
-    return bool(_together(begin, end).mean() >= AT_ONCE)
+    return bool(_together(begin, end).mean() >= LEAST_SHARE_AT_ONCE)
 
 
 def _together(begin: Sequence[Times], end: Sequence[Times]) -> npt.NDArray[np.bool_]:
@@ -193,11 +194,11 @@ def _of_one(first: Member, other: Member) -> bool:
     if first.stream.root == NO_ROOT:
         return _at_once([first, other])
     begin, end = _common([first, other])
-    if len(begin[0]) < max(FEW, COMMON * max(len(first.stream.end), len(other.stream.end))):
+    if len(begin[0]) < max(FEWEST_KERNELS, LEAST_COMMON_SHARE * max(len(first.stream.end), len(other.stream.end))):
         return False
     to_root = first.stream.root == TO_ROOT
     in_turn = end[0] > begin[1] if to_root else begin[0] < end[1]
-    return bool(in_turn.mean() >= AT_ONCE and _together(begin, end).mean() >= TELLING)
+    return bool(in_turn.mean() >= LEAST_SHARE_AT_ONCE and _together(begin, end).mean() >= LEAST_ROOTED_SHARE_AT_ONCE)
 
 
 def _is_communicator(members: Sequence[Member]) -> bool:
@@ -212,7 +213,7 @@ def _apart(first: Member, other: Member) -> _Distance:
     later = end[1] - end[0]
     if first.stream.root != NO_ROOT:
         later = later[_together(begin, end)]
-    deviation = np.median(np.abs(later - np.median(later))) if len(later) >= FEW else np.inf
+    deviation = np.median(np.abs(later - np.median(later))) if len(later) >= FEWEST_KERNELS else np.inf
     return _Distance(float(np.median(np.abs(later))), float(deviation))
 
 
@@ -222,7 +223,7 @@ def _messages_apart(send: Stream, receive: Stream) -> _Distance:
     No receive ends before its send begins.
     """
     came_first = receive.begin < send.begin
-    if not came_first.any() or (receive.end >= send.begin).mean() < AT_ONCE:
+    if not came_first.any() or (receive.end >= send.begin).mean() < LEAST_SHARE_AT_ONCE:
         return _Distance(np.inf, np.inf)
     sides = (one._replace(begin=one.begin[came_first], end=one.end[came_first]) for one in (send, receive))
     return _apart(*(Member(one) for one in sides))

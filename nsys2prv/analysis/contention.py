@@ -21,12 +21,12 @@ from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Times, difference, one_span, time_in
 
 # Lowest number of kernels, and highest standard error of a logarithm of a factor, with which a factor is known.
-ENOUGH, UNCERTAIN = 20, 0.1
+FEWEST_KERNELS, MOST_ERROR = 20, 0.1
 # Highest share of its time beside communication at which a kernel counts as alone. Kernels of one name and grid whose
 # times alone differ by more than the second number (9th by 1st decile) do different work.
-ALONE, UNLIKE = 0.02, 1.25
+MOST_SHARE_BESIDE, MOST_SPREAD = 0.02, 1.25
 # Ranks whose kernels differ by more than this do different work.
-SAME = 1.05
+MOST_RATIO_OF_RANKS = 1.05
 # By kernel family; `waiting`, `transfer`: time beside such communication by time alone, for a kernel that is beside it
 # all the time, with standard errors; `..._ns`: what this costs in all, over all ranks.
 CONTENTION = {
@@ -120,9 +120,9 @@ def _fitted(computing: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     own_place = _regressed(placed, [*same, "nth", "task"])
     of_alike = _alike(placed, [*same, "nth"])
     by_place = _regressed(placed.join(of_alike, on="family", how="semi"), [*same, "nth"])
-    alone = pl.col("waiting") + pl.col("transfer") < ALONE
+    alone = pl.col("waiting") + pl.col("transfer") < MOST_SHARE_BESIDE
     spread = pl.col("ns").quantile(0.9) / pl.col("ns").quantile(0.1)
-    alike = computing.filter(alone).group_by(same).agg(spread=spread).filter(pl.col("spread") < UNLIKE)
+    alike = computing.filter(alone).group_by(same).agg(spread=spread).filter(pl.col("spread") < MOST_SPREAD)
     named = computing.join(alike, on=same, how="semi", nulls_equal=True)
     by_name = pl.concat(
         [
@@ -132,7 +132,7 @@ def _fitted(computing: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     )
     key = ["family", "part"]
     both = pl.concat(part.with_columns(order=n) for n, part in enumerate((by_place, own_place, by_name)))
-    known = both.filter((pl.col("kernels") >= ENOUGH) & (pl.col("error") < UNCERTAIN)).sort("order")
+    known = both.filter((pl.col("kernels") >= FEWEST_KERNELS) & (pl.col("error") < MOST_ERROR)).sort("order")
     best = known.unique(key, keep="first", maintain_order=True)
     sides = [
         best.filter(pl.col("part") == part).select(
@@ -149,7 +149,7 @@ def _fitted(computing: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
 
 def _alike(placed: pl.DataFrame, place: list[str]) -> pl.DataFrame:
     """Return the families whose kernels take as long on all ranks, at the same place and alone."""
-    alone = placed.filter(pl.col("waiting") + pl.col("transfer") < ALONE)
+    alone = placed.filter(pl.col("waiting") + pl.col("transfer") < MOST_SHARE_BESIDE)
     medians = alone.group_by(*place, "task").agg(pl.col("ns").median())
     # Kernels that one rank alone has, as with another size of batch, say nothing.
     ratios = medians.group_by(place).agg(ratio=pl.col("ns").max() / pl.col("ns").min(), tasks=pl.len())
@@ -157,7 +157,7 @@ def _alike(placed: pl.DataFrame, place: list[str]) -> pl.DataFrame:
         ratios.filter(pl.col("tasks") > 1)
         .group_by("family")
         .agg(pl.col("ratio").median())
-        .filter(pl.col("ratio") < SAME)
+        .filter(pl.col("ratio") < MOST_RATIO_OF_RANKS)
         .select("family")
     )
 

@@ -22,9 +22,9 @@ from nsys2prv.intervals.spans import Spans, time_in
 from nsys2prv.run.steady import MAD_TO_SIGMA
 
 # Lowest length of a delay, as a part of the usual iteration, and in multiples of the usual spread of its phase.
-SHARE, SPREADS = 0.02, 10.0
+LEAST_SHARE_OF_ITERATION, LEAST_SPREADS = 0.02, 10.0
 # Lowest number of iterations from which the usual time of a rank is known: of many ranks, and of two.
-FEWEST_OF_MANY, FEWEST_OF_TWO = 2, 3
+FEWEST_ITERATIONS_OF_MANY, FEWEST_ITERATIONS_OF_TWO = 2, 3
 # The time of an iteration that is in none of its phases.
 REST = "(outside its ranges)"
 # The time in which the device computes for an iteration.
@@ -67,7 +67,8 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     over = usual.with_columns(delay=pl.col("own") - pl.col("usual"), away=(pl.col("own") - own_median).abs())
     spread = over.with_columns(spread=MAD_TO_SIGMA * pl.col("away").median().over("phase"))
     length = float(np.median((steps["end"] - steps["start"]).to_numpy()))
-    late = spread.filter(pl.col("delay") > pl.max_horizontal(pl.lit(SHARE * length), SPREADS * pl.col("spread")))
+    least = pl.lit(LEAST_SHARE_OF_ITERATION * length)
+    late = spread.filter(pl.col("delay") > pl.max_horizontal(least, LEAST_SPREADS * pl.col("spread")))
     return late.select(
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
         iteration="number",
@@ -82,7 +83,7 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
 def _are_enough(cells: pl.DataFrame) -> bool:
     """Return True if the ranks and iterations are enough to know what is usual."""
     ranks, count = cells["task"].n_unique(), cells.select("repeat", "number").n_unique()
-    return ranks > 1 and count >= (FEWEST_OF_MANY if ranks > 2 else FEWEST_OF_TWO)
+    return ranks > 1 and count >= (FEWEST_ITERATIONS_OF_MANY if ranks > 2 else FEWEST_ITERATIONS_OF_TWO)
 
 
 def _median_of_others(cells: pl.DataFrame, over: list[str], name: str) -> pl.DataFrame:

@@ -17,7 +17,17 @@ import polars as pl
 
 from nsys2prv.analysis.device_order import find_markers, lane_edges, marker_edges, soon_after
 from nsys2prv.analysis.device_waits import device_waits
-from nsys2prv.analysis.edges import NO_NODE, SILENT, USUAL_LAG, EdgeKind, Edges, Nodes, edges_of, joined, numbers_to
+from nsys2prv.analysis.edges import (
+    LEAST_SILENCE_NS,
+    NO_NODE,
+    USUAL_LAG,
+    EdgeKind,
+    Edges,
+    Nodes,
+    edges_of,
+    joined,
+    numbers_to,
+)
 from nsys2prv.analysis.frames import MPI, NCCL, Run
 from nsys2prv.analysis.instants import blocking_calls, instant_nodes, instants_of, streams_of
 from nsys2prv.analysis.polling import polls
@@ -174,12 +184,15 @@ def _handovers(instants: pl.DataFrame) -> Edges:
     rested, rests = (pl.col("time") - pl.col("time").shift(n).over("row") for n in (1, -1))
     works = (pl.col("launches") | pl.col("mpi")).any().over("row")
     own = (
-        instants.filter(works).with_columns(rested=rested, rests=(-rests).fill_null(SILENT)).sort("task", "time", "row")
+        instants.filter(works)
+        .with_columns(rested=rested, rests=(-rests).fill_null(LEAST_SILENCE_NS))
+        .sort("task", "time", "row")
     )
     before = [pl.col(c).shift(1).over("task").alias(f"{c}_before") for c in ("node", "row", "rests")]
     pairs = own.with_columns(before).filter(
         pl.col("row_before") != pl.col("row"),
-        pl.col("rested").is_null() | ((pl.col("rested") >= SILENT) & (pl.col("rests_before") >= SILENT)),
+        pl.col("rested").is_null()
+        | ((pl.col("rested") >= LEAST_SILENCE_NS) & (pl.col("rests_before") >= LEAST_SILENCE_NS)),
     )
     return edges_of(pairs["node_before"].to_numpy(), pairs["node"].to_numpy(), EdgeKind.HANDOVER)
 

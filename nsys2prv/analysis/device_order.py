@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.edges import NO_NODE, SOON, EdgeKind, Edges, edges_of
+from nsys2prv.analysis.edges import LONGEST_LAG_NS, NO_NODE, EdgeKind, Edges, edges_of
 from nsys2prv.analysis.frames import Run, parts_by
 from nsys2prv.analysis.instants import Streams, instant_nodes, launched_before, work_of_streams
 from nsys2prv.intervals.spans import Times
@@ -127,7 +127,9 @@ def soon_after(run: Run) -> list[Edges]:
     for own in parts_by(work, "device").values():
         ended = own.select("task", launched_before="launched", source="work", row_before="row", start="end")
         ended = ended.sort("start")
-        found = own.sort("start").join_asof(ended, on="start", by="task", check_sortedness=False, tolerance=SOON)
+        found = own.sort("start").join_asof(
+            ended, on="start", by="task", check_sortedness=False, tolerance=LONGEST_LAG_NS
+        )
         pairs = found.drop_nulls("source").filter(
             pl.col("row_before") != pl.col("row"), pl.col("launched_before") <= pl.col("launched")
         )

@@ -34,9 +34,9 @@ class EdgeKind(IntEnum):
 # the begin of the launching call. An edge that does not bind counts with no more than these.
 USUAL_LAG = np.array([0, 1_500, 0, 3_000, 3_000, 8_000, 3_000, 10_000, 0, 0, 0], dtype=np.int64)
 # A thread without an instant for so long may have waited for another one (ns).
-SILENT = 100_000
+LEAST_SILENCE_NS = 100_000
 # Without recorded events, work that begins so soon after other work of its device ended has waited for it (ns).
-SOON = 10_000
+LONGEST_LAG_NS = 10_000
 
 
 class Edges(NamedTuple):

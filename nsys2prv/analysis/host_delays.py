@@ -16,9 +16,9 @@ from nsys2prv.analysis.phases import projected
 from nsys2prv.intervals.spans import Times
 
 # Lowest delay (ns), as a share of what is usual, and as a share of the usual iteration: less than that is jitter.
-LEAST, SHARE, OF_ITERATION = 100_000, 0.5, 0.02
+LEAST_DELAY_NS, LEAST_SHARE_OF_USUAL, LEAST_SHARE_OF_ITERATION = 100_000, 0.5, 0.02
 # Lowest number of iterations of a rank from which its usual time is known.
-ENOUGH = 3
+FEWEST_ITERATIONS = 3
 # `node`: the instant at the end of the delayed work; `delay`: what exceeds the usual (ns).
 HOST_DELAY = {
     "node": pl.Int64(),
@@ -40,12 +40,12 @@ def host_delays(run: Run, graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
     # Counted over all instants: a thread's first one has no work before it.
     placed = instants.sort("end").with_columns(nth=nth).filter("host")
     medians = placed.group_by(*_PLACE, "task").agg(own=pl.col("length").median(), count=pl.len())
-    known = medians.filter(pl.col("count") >= ENOUGH)
+    known = medians.filter(pl.col("count") >= FEWEST_ITERATIONS)
     usual = known.group_by(_PLACE).agg(usual=pl.col("own").quantile(0.5, "lower"))
     delayed = placed.join(usual, on=_PLACE).with_columns(delay=(pl.col("length") - pl.col("usual")).round())
     lasting = float((steps["end"] - steps["start"]).median() or 0)  # type: ignore[arg-type]
-    least = max(LEAST, OF_ITERATION * lasting)
-    found = delayed.filter(pl.col("delay") > pl.max_horizontal(pl.lit(least), SHARE * pl.col("usual")))
+    least = max(LEAST_DELAY_NS, LEAST_SHARE_OF_ITERATION * lasting)
+    found = delayed.filter(pl.col("delay") > pl.max_horizontal(pl.lit(least), LEAST_SHARE_OF_USUAL * pl.col("usual")))
     return found.select(pl.col(c).cast(t) for c, t in HOST_DELAY.items()).sort("start", "row")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.communicators_by_order import AT_ONCE, COMMON, FEW, TO_ROOT
+from nsys2prv.analysis.communicators_by_order import FEWEST_KERNELS, LEAST_COMMON_SHARE, LEAST_SHARE_AT_ONCE, TO_ROOT
 
 # From this number on, operations that ran at one time and ended together did so by no chance.
 MANY = 16
@@ -32,7 +32,9 @@ def rooted_by_order(kernels: pl.DataFrame, told: pl.DataFrame, clock_error: int)
     alike = (pl.col("count").min() == pl.col("count").max()).over("set", "interval")
     kept = placed.with_columns(kept=whole & (alike | ~pl.col("inner")), longest=pl.len().over("stream"))
     share, operations = pl.col("kept").filter("inner").mean(), pl.col("kept").sum() / pl.col("members").first()
-    agreeing = (share.fill_null(1.0) >= AT_ONCE) & (operations >= COMMON * pl.col("longest").max())
+    agreeing = (share.fill_null(1.0) >= LEAST_SHARE_AT_ONCE) & (
+        operations >= LEAST_COMMON_SHARE * pl.col("longest").max()
+    )
     found = _with_root(kept.filter(agreeing.over("set")).filter("kept"), clock_error)
     return found.with_columns(
         group=pl.col("stream").min().over("set"), nth=pl.struct(_OPERATION).rank("dense").cast(pl.Int64)
@@ -58,7 +60,9 @@ def _communicators(told: pl.DataFrame) -> pl.DataFrame:
     Few operations tell none: their kernels may have run at one time by chance.
     """
     groups = told.group_by("group").agg(pl.col("place").unique().sort(), operations=pl.col("nth").n_unique())
-    communicators = groups.group_by("place").agg(pl.col("operations").sum()).filter(pl.col("operations") >= FEW)
+    communicators = (
+        groups.group_by("place").agg(pl.col("operations").sum()).filter(pl.col("operations") >= FEWEST_KERNELS)
+    )
     each = communicators.select("place", members=pl.col("place").list.len()).with_row_index("serves")
     each = each.explode("place").with_columns(shared=pl.len().over("place") > 1)
     return each.filter(~pl.col("shared").any().over("serves"))
@@ -91,4 +95,4 @@ def _with_root(kernels: pl.DataFrame, clock_error: int) -> pl.DataFrame:
     first, last = pl.col("start") < first_end + error, pl.col("end") + error > last_begin
     fits = pl.when(pl.col("root") == TO_ROOT).then(last).otherwise(first)
     share = kernels.with_columns(fits=fits).with_columns(share=pl.col("fits").mean().over("stream"))
-    return share.filter((pl.col("share").max() >= AT_ONCE).over("set"))
+    return share.filter((pl.col("share").max() >= LEAST_SHARE_AT_ONCE).over("set"))

@@ -16,17 +16,17 @@ from nsys2prv.errors import few_ranks
 from nsys2prv.intervals.spans import Span, Spans, Times, intersection, one_span, union
 
 # With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
-LEAST_ITERATIONS = 4
+FEWEST_ITERATIONS = 4
 # Leading iterations are start-up while each is longer than the usual one by half of it, and by so many times the usual
 # spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
 STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
 # Leading iterations are start-up, too, before a pause that is longer than a usual iteration and so many times the usual
-# pause: warm-up comes before the measured part. With RECURRING such pauses or more none
+# pause: warm-up comes before the measured part. With FEWEST_RECURRING_PAUSES such pauses or more none
 # ends the warm-up: a program may write files every few iterations.
-PAUSES, RECURRING = 5.0, 3
+LEAST_PAUSE_RATIO, FEWEST_RECURRING_PAUSES = 5.0, 3
 # An iteration is interrupted if it takes so many times as long as the usual one, and few others do (share of all): the
 # program was compiled again, evaluated or saved, or the system stood still. Means would be of such an iteration alone.
-INTERRUPTED, RARE = 20.0, 0.1
+LEAST_INTERRUPTED_RATIO, MOST_INTERRUPTED_SHARE = 20.0, 0.1
 # From the median absolute deviation to the standard deviation of a normal distribution.
 MAD_TO_SIGMA = 1.4826
 
@@ -173,8 +173,9 @@ def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]
     """Return the rows of the kept iterations that are interrupted, and the reason."""
     lengths = (table["end"] - table["start"]).to_numpy()[kept]
     usual = float(np.median(lengths)) if len(kept) else 0.0
-    longer: list[int] = np.flatnonzero(lengths >= INTERRUPTED * usual).tolist()
-    if not longer or not usual or len(kept) < LEAST_ITERATIONS or len(longer) > max(RARE * len(kept), 1):
+    longer: list[int] = np.flatnonzero(lengths >= LEAST_INTERRUPTED_RATIO * usual).tolist()
+    many = len(longer) > max(MOST_INTERRUPTED_SHARE * len(kept), 1)
+    if not longer or not usual or len(kept) < FEWEST_ITERATIONS or many:
         return {}
     least, most = (float(end(lengths[longer])) / 1e6 for end in (np.min, np.max))
     times = f"{least:,.0f} to {most:,.0f} ms" if len(longer) > 1 else f"{most:,.0f} ms"
@@ -203,7 +204,7 @@ def startup_length(start: Times, end: Times) -> int:
     deviation (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993).
     """
     count = len(start)
-    if count < LEAST_ITERATIONS:
+    if count < FEWEST_ITERATIONS:
         return 0
     lengths = (end - start).astype(np.float64)
     later = lengths[count // 2 :]
@@ -214,9 +215,9 @@ def startup_length(start: Times, end: Times) -> int:
     longer = lengths[:most] > limit
     leading = int(np.argmin(longer)) if not longer.all() else most
     pauses = np.maximum(start[1:] - end[:-1], 0).astype(np.float64)
-    long_pause = (pauses > usual) & (pauses > PAUSES * float(np.median(pauses)))
+    long_pause = (pauses > usual) & (pauses > LEAST_PAUSE_RATIO * float(np.median(pauses)))
     before = np.flatnonzero(long_pause[:most])
-    warms_up = len(before) > 0 and long_pause.sum() < RECURRING
+    warms_up = len(before) > 0 and long_pause.sum() < FEWEST_RECURRING_PAUSES
     return max(leading, int(before[-1]) + 1 if warms_up else 0)
 
 

@@ -17,7 +17,7 @@ from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.thresholds import LATE, PECULIAR, RECURS
-from nsys2prv.analysis.host_delays import ENOUGH
+from nsys2prv.analysis.host_delays import FEWEST_ITERATIONS
 from nsys2prv.analysis.host_labels import LAUNCHING
 
 
@@ -55,7 +55,7 @@ def recurring_causes(case: Case) -> list[RecurringCause]:
         .filter(
             ~pl.col("rank").is_in(late),
             pl.col("ranks") > 0,
-            pl.col("of_iterations") >= ENOUGH,
+            pl.col("of_iterations") >= FEWEST_ITERATIONS,
             pl.col("iterations") >= RECURS.value * pl.col("of_iterations"),
         )
     )

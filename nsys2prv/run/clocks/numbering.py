@@ -7,9 +7,9 @@ import numpy.typing as npt
 import polars as pl
 
 # Highest number of operations that are compared for one numbering, and highest number of one.
-COMPARED, HIGHEST = 64, 1 << 16
+MOST_COMPARED_OPERATIONS, HIGHEST_NUMBER = 64, 1 << 16
 # Ends that vary so many times more than those of the best numbering, or less than this (ns), are as likely.
-ALIKE, EXACT = 2.0, 1000.0
+LIKELY_SPREAD_RATIO, EXACT_SPREAD_NS = 2.0, 1000.0
 
 _LATER = {"communicator": pl.String(), "report": pl.Int64(), "later": pl.Int64()}
 
@@ -23,7 +23,7 @@ def renumbered(rows: pl.DataFrame) -> pl.DataFrame:
     collective = pl.col("kind") == "collective"
     ends = rows.filter(collective).group_by("communicator", "report", "sequence").agg(pl.col("end").min())
     last = ends.group_by("communicator", "report").agg(last=pl.col("sequence").max())
-    unequal = (pl.col("last").n_unique() > 1) & (pl.col("last").max() < HIGHEST)
+    unequal = (pl.col("last").n_unique() > 1) & (pl.col("last").max() < HIGHEST_NUMBER)
     found = [pl.DataFrame(schema=_LATER)]
     for (name,), group in last.filter(unequal.over("communicator")).group_by("communicator", maintain_order=True):
         of_group = ends.filter(pl.col("communicator") == name).partition_by("report", as_dict=True)
@@ -49,10 +49,10 @@ def _later(most: npt.NDArray[np.float64], fewer: npt.NDArray[np.float64]) -> int
     Each operation of the other must be one of the former, too: broadcasts, for example, are no anchors.
     """
     known = np.flatnonzero(np.isfinite(fewer))
-    chosen = known[:: len(known) // COMPARED + 1]
+    chosen = known[:: len(known) // MOST_COMPARED_OPERATIONS + 1]
     differences = np.lib.stride_tricks.sliding_window_view(most, len(fewer))[:, chosen] - fewer[chosen]
     away = np.abs(differences - np.median(differences, axis=1, keepdims=True))
     spread = np.nan_to_num(np.median(away, axis=1), nan=np.inf)
-    alike = spread <= max(ALIKE * spread.min(), EXACT)
+    alike = spread <= max(LIKELY_SPREAD_RATIO * spread.min(), EXACT_SPREAD_NS)
     # Most ends of a few operations may agree by chance, but hardly all of them.
     return 0 if alike[0] else int(np.argmin(np.where(alike, np.max(away, axis=1), np.inf)))
