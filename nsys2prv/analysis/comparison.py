@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.comparable import Comparable
-from nsys2prv.analysis.compare import compare_figures, figures_per_iteration, same_iterations
+from nsys2prv.analysis.compare_figures import compare_figures, figures_per_iteration, same_iterations
+from nsys2prv.analysis.run_figures import RunFigures
 from nsys2prv.analysis.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
 from nsys2prv.errors import UsageError, few, short
 
@@ -38,7 +38,7 @@ class Verdict(NamedTuple):
 class Comparison:
     """Two runs side by side."""
 
-    def __init__(self, a: Comparable, b: Comparable) -> None:
+    def __init__(self, a: RunFigures, b: RunFigures) -> None:
         self.a, self.b = a, b
 
     @cached_property
@@ -89,14 +89,14 @@ class Comparison:
         return f"<Comparison: {self.verdict.text}>"
 
 
-def check_comparable(a: Comparable, b: Comparable) -> None:
+def check_comparable(a: RunFigures, b: RunFigures) -> None:
     """Raise UsageError if the runs are of other programs, or of other numbers of ranks or GPUs."""
     differences = [*_differences(a, b)]
     if differences:
         raise UsageError(f"the runs are not comparable: {', '.join(differences)}; --anyway compares them all the same")
 
 
-def _differences(a: Comparable, b: Comparable) -> Iterator[str]:
+def _differences(a: RunFigures, b: RunFigures) -> Iterator[str]:
     one, other = (sorted({*run.programs}) for run in (a, b))
     if one != other:
         yield f"a is of the program {few(one)}, b of {few(other)}"

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.comparable import Comparable
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.conditions import Judgment
+from nsys2prv.analysis.run_figures import RunFigures
 from nsys2prv.cli.text_table import aligned, printable
 
 HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")
@@ -35,11 +35,11 @@ def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], t
     return "\n".join([*lines, "", *("| " + " | ".join(map(_cell, row)) + " |" for row in table)])
 
 
-def _sides(comparison: Comparison) -> list[tuple[str, Comparable]]:
+def _sides(comparison: Comparison) -> list[tuple[str, RunFigures]]:
     return [("a", comparison.a), ("b", comparison.b)]
 
 
-def _window(run: Comparable) -> str:
+def _window(run: RunFigures) -> str:
     iterations = f", {run.kept} iteration{'s' * (run.kept != 1)}" if run.kept else ""
     return f"{printable(run.window)}{iterations}"
 

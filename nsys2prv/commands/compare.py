@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.comparable import Comparable, comparable
 from nsys2prv.analysis.comparison import Comparison, check_comparable
 from nsys2prv.analysis.conditions import Judgment, condition_of
 from nsys2prv.analysis.conditions import judge as judged
 from nsys2prv.analysis.question import Question
+from nsys2prv.analysis.run_figures import RunFigures, run_figures
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.database.recorded import LAST, Recorded
 from nsys2prv.errors import few
@@ -45,7 +45,7 @@ def compare(
     if isinstance(a, Recorded):
         sides = _with_recorded(a, b, analyzed, anyway, whole)
     else:
-        sides = (comparable(analyzed(a), _named(a), whole), comparable(analyzed(b), _named(b), whole))
+        sides = (run_figures(analyzed(a), _named(a), whole), run_figures(analyzed(b), _named(b), whole))
     if not anyway:
         check_comparable(*sides)
     return Comparison(*sides)
@@ -53,7 +53,7 @@ def compare(
 
 def _with_recorded(
     a: Recorded, b: Inputs, analyzed: Callable[[Inputs], Analysis], anyway: bool, whole: bool
-) -> tuple[Comparable, Comparable]:
+) -> tuple[RunFigures, RunFigures]:
     """Return both sides. `analyzed`: analyzes a run; what the database lacks is told before."""
     # SQLAlchemy is loaded when a database is asked for.
     from nsys2prv.database.read import check_readable, read_run
@@ -62,7 +62,7 @@ def _with_recorded(
     check_readable(a.db)
     known = None if a.name == LAST and a.number is None else read_run(a)
     found = analyzed(b)
-    other = comparable(found, _named(b), whole)
+    other = run_figures(found, _named(b), whole)
     if known is None:
         known = read_run(a, None if anyway else other, reports_hash(found.run.recording))
     return known, other

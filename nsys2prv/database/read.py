@@ -9,8 +9,8 @@ import polars as pl
 from sqlalchemy import Connection, Select, Table, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from nsys2prv.analysis.comparable import Comparable
 from nsys2prv.analysis.iterations import ITERATION
+from nsys2prv.analysis.run_figures import RunFigures
 from nsys2prv.database.connection import SQLITE, address, called, transaction
 from nsys2prv.database.migrations import check_version, version_of
 from nsys2prv.database.recorded import LAST, Recorded
@@ -91,7 +91,7 @@ def recorded_numbers(db: str | Path) -> frozenset[int]:
         return frozenset(connection.scalars(select(RUNS.c.id)))
 
 
-def read_run(chosen: Recorded, beside: Comparable | None = None, apart: str = "") -> Comparable:
+def read_run(chosen: Recorded, beside: RunFigures | None = None, apart: str = "") -> RunFigures:
     """Return a run of a database as a side of a comparison.
 
     `beside`: the other side, of whose program, ranks and GPUs LAST is, None for any; `apart`: hash of the reports that
@@ -106,7 +106,7 @@ def read_run(chosen: Recorded, beside: Comparable | None = None, apart: str = ""
         return _side(connection, number)
 
 
-def _number(connection: Connection, chosen: Recorded, beside: Comparable | None, apart: str) -> int | None:
+def _number(connection: Connection, chosen: Recorded, beside: RunFigures | None, apart: str) -> int | None:
     """Find the number of a run by its number, its name, its number as text, or LAST; None if there is no such run."""
     latest = select(RUNS.c.id).order_by(WHEN.desc(), RUNS.c.id.desc()).limit(1)
     if chosen.number is not None:
@@ -125,7 +125,7 @@ def _number(connection: Connection, chosen: Recorded, beside: Comparable | None,
     return connection.scalar(latest)
 
 
-def _no_run(connection: Connection, db: str, chosen: Recorded, beside: Comparable | None) -> UsageError:
+def _no_run(connection: Connection, db: str, chosen: Recorded, beside: RunFigures | None) -> UsageError:
     name = chosen.name if chosen.number is None else str(chosen.number)
     names = connection.scalars(select(RUNS.c.name).distinct().order_by(RUNS.c.name)).all()
     if name == LAST:
@@ -140,14 +140,14 @@ def _of(table: Table, number: int) -> Select[Any]:
     return select(table).where(table.c.run_id == number).order_by(*table.primary_key)
 
 
-def _side(connection: Connection, number: int) -> Comparable:
+def _side(connection: Connection, number: int) -> RunFigures:
     run = connection.execute(select(RUNS).where(RUNS.c.id == number)).one()
     programs = connection.scalars(_of(TASKS, number).with_only_columns(TASKS.c.program)).all()
     figures = connection.execute(_of(FIGURES, number)).all()
     rows = connection.execute(
         _of(ITERATIONS, number).with_only_columns(*(ITERATIONS.c[name] for name in ITERATION))
     ).all()
-    return Comparable(
+    return RunFigures(
         name=f"{run.name} (run {number})",
         programs=tuple(programs),
         ranks=run.ranks,

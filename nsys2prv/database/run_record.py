@@ -14,8 +14,8 @@ import polars as pl
 from sqlalchemy import Table
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.comparable import comparable, program_of
 from nsys2prv.analysis.recording import Recording
+from nsys2prv.analysis.run_figures import program_of, run_figures
 from nsys2prv.analysis.significance import iteration_lengths
 from nsys2prv.database import schema
 from nsys2prv.model.version import VERSION
@@ -34,7 +34,7 @@ class RunRecord(NamedTuple):
 
 def run_record(analysis: Analysis, name: str, trace: Path | None, options: Sequence[str]) -> RunRecord:
     """Return the rows of an analysis. `trace`: where its trace lies; `options`: as on a command line."""
-    side, recording, kept = comparable(analysis, name), analysis.run.recording, analysis.iterations.filter("steady")
+    side, recording, kept = run_figures(analysis, name), analysis.run.recording, analysis.iterations.filter("steady")
     e = analysis.efficiency
     run = {
         "name": name,

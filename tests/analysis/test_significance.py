@@ -7,11 +7,11 @@ import polars as pl
 import pytest
 from analysis_cases import Analysed
 
-from nsys2prv.analysis.comparable import Comparable, comparable
-from nsys2prv.analysis.compare import figures_per_iteration
+from nsys2prv.analysis.compare_figures import figures_per_iteration
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.conditions import condition_of, judge
 from nsys2prv.analysis.iterations import ITERATION
+from nsys2prv.analysis.run_figures import RunFigures, run_figures
 from nsys2prv.analysis.significance import LEVEL, Change, least_iterations, significance
 from nsys2prv.errors import UsageError
 
@@ -40,7 +40,7 @@ def table(lengths: np.ndarray, computes: np.ndarray | None = None) -> pl.DataFra
 def compared(a: pl.DataFrame, b: pl.DataFrame, patterns: tuple[str, str] = ("step #", "step #")) -> Comparison:
     """A comparison of runs with these ITERATION and patterns of iterations."""
     runs = [
-        Comparable(name, ("app",), 1, 1, "communication", "steady", run["iteration"].n_unique(), pattern, {}, run)
+        RunFigures(name, ("app",), 1, 1, "communication", "steady", run["iteration"].n_unique(), pattern, {}, run)
         for name, run, pattern in zip("ab", (a, b), patterns, strict=True)
     ]
     return Comparison(*runs)
@@ -190,7 +190,7 @@ def test_a_condition_that_cannot_be_read_is_refused(text: str) -> None:
     ],
 )
 def test_a_condition_on_no_figure_is_refused(text: str, said: str, analysed: Analysed) -> None:
-    run = comparable(analysed("gpt-ddp", window="steady"), "gpt-ddp")
+    run = run_figures(analysed("gpt-ddp", window="steady"), "gpt-ddp")
     with pytest.raises(UsageError) as refused:
         judge(Comparison(run, run), [condition_of(text)])
     assert said in str(refused.value)
@@ -211,7 +211,7 @@ def test_a_condition_on_no_figure_is_refused(text: str, said: str, analysed: Ana
     ],
 )
 def test_a_condition_on_a_run_beside_itself(text: str, holds: bool | None, analysed: Analysed) -> None:
-    run = comparable(analysed("gpt-ddp", window="steady"), "gpt-ddp")
+    run = run_figures(analysed("gpt-ddp", window="steady"), "gpt-ddp")
     (judged,) = judge(Comparison(run, run), [condition_of(text)])
     assert judged.holds is holds, judged.text
 

@@ -18,7 +18,7 @@ from sqlalchemy import delete, select
 from step_runs import SLOWER, run_of
 
 import nsys2prv
-from nsys2prv.analysis.comparable import comparable
+from nsys2prv.analysis.run_figures import run_figures
 from nsys2prv.database.connection import address, transaction
 from nsys2prv.database.read import read_run
 from nsys2prv.database.schema import FINDINGS, KERNEL_CLASSES, RUNS, TASKS
@@ -53,7 +53,7 @@ def test_what_is_recorded_is_what_analyze_finds(db: str, tmp_path: Path) -> None
 
 def test_a_stored_run_is_the_side_of_a_comparison_that_it_was(db: str) -> None:
     done = nsys2prv.record(HALO, db)
-    found = comparable(nsys2prv.analyze(HALO), "mpi-halo (run 1)")
+    found = run_figures(nsys2prv.analyze(HALO), "mpi-halo (run 1)")
     stored = read_run(done)
     assert_frame_equal(stored.iterations, found.iterations)
     assert stored._replace(iterations=found.iterations) == found

@@ -8,8 +8,8 @@ import pytest
 from page_cases import Opened
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.comparable import comparable
 from nsys2prv.analysis.comparison import Comparison
+from nsys2prv.analysis.run_figures import run_figures
 from nsys2prv.page.page import comparison_page
 
 pytestmark = pytest.mark.browser
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.browser
 
 def test_two_runs_side_by_side(analysed: Callable[[str], Analysis], opened: Callable[..., Opened]) -> None:
     halo, gpt = analysed("mpi-halo"), analysed("gpt-ddp")
-    found = Comparison(comparable(halo, "before/halo", whole=True), comparable(gpt, "after/gpt", whole=True))
+    found = Comparison(run_figures(halo, "before/halo", whole=True), run_figures(gpt, "after/gpt", whole=True))
     one = opened(comparison_page(found))
     text = one.text()
     assert found.verdict.text in text
@@ -48,7 +48,7 @@ def test_a_recorded_run_has_figures_and_no_timeline(
     analysed: Callable[[str], Analysis], opened: Callable[..., Opened]
 ) -> None:
     gpt = analysed("gpt-ddp")
-    found = Comparison(comparable(gpt, "recorded"), comparable(gpt, "new", whole=True))
+    found = Comparison(run_figures(gpt, "recorded"), run_figures(gpt, "new", whole=True))
     one = opened(comparison_page(found))
     assert "A: recorded is a recorded run and has no timeline." in one.text()
     assert one.tab.evaluate("timelines.length") == 1

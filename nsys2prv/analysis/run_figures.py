@@ -16,7 +16,7 @@ from nsys2prv.analysis.waiting import ALL_OPERATIONS
 ITERATION_MEAN = "iteration, mean"
 
 
-class Comparable(NamedTuple):
+class RunFigures(NamedTuple):
     """A run as comparisons see it.
 
     `programs`: that of each rank; `ranks`, `gpus`: how many there are; `nccl`, `window`: of the question that was
@@ -42,9 +42,9 @@ class Comparable(NamedTuple):
         return ", ".join(sorted({*self.programs}))
 
 
-def comparable(analysis: Analysis, name: str, whole: bool = False) -> Comparable:
+def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigures:
     """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
-    return Comparable(
+    return RunFigures(
         name=name,
         programs=tuple(program_of(task.name) for task in analysis.run.tasks if task.is_rank),
         ranks=analysis.run.rank_count,

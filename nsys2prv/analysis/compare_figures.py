@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.comparable import ITERATION_MEAN, Comparable
+from nsys2prv.analysis.run_figures import ITERATION_MEAN, RunFigures
 
 # `difference` is b less a, `change_percent` that of a (null where a is 0 or missing).
 COMPARISON = {
@@ -20,7 +20,7 @@ COMPARISON = {
 SUMS = ("window", "devices", "overlap", "memory")
 
 
-def compare_figures(a: Comparable, b: Comparable) -> pl.DataFrame:
+def compare_figures(a: RunFigures, b: RunFigures) -> pl.DataFrame:
     """Return COMPARISON of two runs. Figures of one run only, and iterations of other work, are null."""
     # Iterations of other names may be other work: epochs of one run are not the steps of the other.
     alike = same_iterations(a, b)
@@ -31,13 +31,13 @@ def compare_figures(a: Comparable, b: Comparable) -> pl.DataFrame:
     return _with_changes(pl.DataFrame(rows, schema={n: COMPARISON[n] for n in names}, orient="row"))
 
 
-def _under_own_name(run: Comparable) -> dict[tuple[str, str], float]:
+def _under_own_name(run: RunFigures) -> dict[tuple[str, str], float]:
     """Return the figures of a run, with its iterations named by their range."""
     own = f"iteration {run.iteration_pattern}, mean"
     return {(own if what == ITERATION_MEAN else what, name): value for (what, name), value in run.figures.items()}
 
 
-def same_iterations(a: Comparable, b: Comparable) -> bool:
+def same_iterations(a: RunFigures, b: RunFigures) -> bool:
     """Return False if both runs have iterations, but of other work."""
     return len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
 
