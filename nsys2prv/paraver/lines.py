@@ -36,6 +36,8 @@ LINE = {
     "tail": pl.String(),
 }
 WRITTEN = ("kind", "row", "time", "tail")
+# Columns of lines that have no end, length, type or value of their own.
+_BEGIN, _ZERO = pl.lit(1, pl.UInt8), pl.lit(0, pl.Int64)
 _LINE_ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
 
 
@@ -57,16 +59,9 @@ def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping
     parts += _gathered(combinations, common, at)
     begins = pl.col("phase") > 0
     order = pl.when(begins).then(-pl.col("length")).otherwise(pl.col("length"))
-    return points.select_seq(
-        "time",
-        "phase",
-        order.alias("order"),
-        "row",
-        combinations["type"].gather(at),
-        combinations["value"].gather(at),
-        pl.lit(EVENT_RECORD, pl.UInt8).alias("kind"),
-        tail=parts[0] if len(parts) == 1 else pl.concat_str(parts),
-    )
+    tail = parts[0] if len(parts) == 1 else pl.concat_str(parts)
+    of_type, value = (pl.lit(combinations[column].gather(at)) for column in ("type", "value"))
+    return _lines(points, EVENT_RECORD, tail, phase=pl.col("phase"), order=order, of_type=of_type, value=value)
 
 
 def _gathered(combinations: pl.DataFrame, common: Sequence[pl.Expr], at: pl.Series) -> list[pl.Expr]:
@@ -80,30 +75,13 @@ def sample_lines(points: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame
     measured = (c for c in in_order if points[c].null_count() < points.height)
     joined = pl.concat_str(pl.lit(""), *(_pair(points, c, pairs) for c in measured)).str.slice(1)
     first_type = pl.coalesce(pl.when(pl.col(c).is_not_null()).then(pairs[c]) for c in in_order)
-    return points.select_seq(
-        "time",
-        pl.lit(1, pl.UInt8).alias("phase"),
-        pl.lit(0, pl.Int64).alias("order"),
-        "row",
-        first_type.cast(pl.Int64).alias("type"),
-        pl.coalesce(in_order).alias("value"),
-        pl.lit(EVENT_RECORD, pl.UInt8).alias("kind"),
-        tail=joined,
-    )
+    return _lines(points, EVENT_RECORD, joined, of_type=first_type.cast(pl.Int64), value=pl.coalesce(in_order))
 
 
 def state_lines(points: pl.DataFrame) -> pl.DataFrame:
     """Make lines (LINE) of states with time, end, row, state."""
-    return points.select_seq(
-        "time",
-        pl.lit(1, pl.UInt8).alias("phase"),
-        (pl.col("time") - pl.col("end")).alias("order"),
-        "row",
-        pl.lit(0, pl.Int64).alias("type"),
-        pl.col("state").alias("value"),
-        pl.lit(STATE_RECORD, pl.UInt8).alias("kind"),
-        tail=pl.concat_str(["end", "state"], separator=":"),
-    )
+    tail = pl.concat_str(["end", "state"], separator=":")
+    return _lines(points, STATE_RECORD, tail, order=pl.col("time") - pl.col("end"), value=pl.col("state"))
 
 
 def message_lines(
@@ -115,15 +93,29 @@ def message_lines(
     receiver = _objects(cpu, task, thread).gather(points["to_row"])
     received = points["received"].cast(pl.String)
     fields = [points["time"], receiver, received, received, texts(points["size"]), texts(points["tag"])]
+    return _lines(points, MESSAGE_RECORD, pl.concat_str(map(pl.lit, fields), separator=":"))
+
+
+def _lines(
+    points: pl.DataFrame,
+    kind: int,
+    tail: pl.Expr,
+    *,
+    phase: pl.Expr = _BEGIN,
+    order: pl.Expr = _ZERO,
+    of_type: pl.Expr = _ZERO,
+    value: pl.Expr = _ZERO,
+) -> pl.DataFrame:
+    """Make lines (LINE) of one kind of points with time and row, from expressions of their other columns."""
     return points.select_seq(
         "time",
-        pl.lit(1, pl.UInt8).alias("phase"),
-        pl.lit(0, pl.Int64).alias("order"),
+        phase.alias("phase"),
+        order.alias("order"),
         "row",
-        pl.lit(0, pl.Int64).alias("type"),
-        pl.lit(0, pl.Int64).alias("value"),
-        pl.lit(MESSAGE_RECORD, pl.UInt8).alias("kind"),
-        tail=pl.concat_str(map(pl.lit, fields), separator=":"),
+        of_type.alias("type"),
+        value.alias("value"),
+        pl.lit(kind, pl.UInt8).alias("kind"),
+        tail=tail,
     )
 
 
