@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsys2prv.cli.json_form import say_json
-from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options, option
-from nsys2prv.cli.output_file import force_option, writable, write_text
+from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options
+from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
@@ -26,13 +26,7 @@ if TYPE_CHECKING:
     help="Form of the alignment.",
     more="`json` has `reference`, and `reports`, a list of objects. Warnings go to stderr then",
 )
-@option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    callback=writable,
-    metavar="FILE",
-    help="Write residuals over time as SVG, one color a host.",
-)
+@file_option("--plot", "Write residuals over time as SVG, one color a host.")
 @force_option()
 @group_options(Execution, without=[QUIET_OPTION])
 def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any) -> None:

@@ -12,7 +12,7 @@ import click
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
-from nsys2prv.cli.output_file import force_option, writable, write_text
+from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
 from nsys2prv.errors import UsageError, few
 from nsys2prv.families.selection import STATES_OPTION, Selection
@@ -40,20 +40,8 @@ from nsys2prv.run.options import RunOptions
     help="Form of the figures.",
     more="`csv` has every table after a line `# name`, and a single one without",
 )
-@option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    callback=writable,
-    metavar="FILE",
-    help="Write the roofline of --ncu as SVG, a disk a class of kernels.",
-)
-@option(
-    "--html",
-    type=click.Path(path_type=Path),
-    callback=writable,
-    metavar="FILE",
-    help="Write one self-contained page, too.",
-)
+@file_option("--plot", "Write the roofline of --ncu as SVG, a disk a class of kernels.")
+@file_option("--html", "Write one self-contained page, too.")
 @force_option()
 @group_options(Execution, without=[QUIET_OPTION])
 def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path | None, **given: Any) -> None:

@@ -11,7 +11,7 @@ import click
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUT, db_option, format_option, group_of, group_options, option
-from nsys2prv.cli.output_file import force_option, writable, write_text
+from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
@@ -55,13 +55,7 @@ REGRESSION = 3
     more="[Names and units](#conditions)",
 )
 @option("--anyway", is_flag=True, help="Compare also other programs, and other numbers of ranks or GPUs.")
-@option(
-    "--html",
-    type=click.Path(path_type=Path),
-    callback=writable,
-    metavar="FILE",
-    help="Write one self-contained page of both runs, too.",
-)
+@file_option("--html", "Write one self-contained page of both runs, too.")
 @force_option()
 @format_option("json", "csv", "markdown", help="Form of the comparison.", more="`markdown` is for a pull request")
 @group_options(Execution, without=[QUIET_OPTION])

@@ -9,7 +9,7 @@ import click
 
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import db_option, format_option, option
-from nsys2prv.cli.output_file import force_option, writable, write_text
+from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.text_table import aligned, ms
 from nsys2prv.errors import short
 
@@ -33,13 +33,7 @@ NAME_WIDTH, FINDING_WIDTH = 30, 60
     help="Form of the table.",
     more="`json` has `runs`, a list of objects, and `csv` has the same columns",
 )
-@option(
-    "--plot",
-    type=click.Path(path_type=Path),
-    callback=writable,
-    metavar="FILE",
-    help="Write iteration times and efficiencies over the runs as SVG, a panel a program.",
-)
+@file_option("--plot", "Write iteration times and efficiencies over the runs as SVG, a panel a program.")
 @force_option()
 def command(db: str, program: str | None, form: str, plot: Path | None) -> None:
     """Show the runs of a database over time, the oldest first.

@@ -20,7 +20,7 @@ REPORT_ENDINGS = (ENDINGS["sqlite"], *RAW)
 
 
 def force_option() -> Callable[[Command], Command]:
-    """Return a decorator that adds `--force`, which lets options of `writable` files write over them."""
+    """Return a decorator that adds `--force`, which lets options of files write over them."""
     text = "Write over an existing file."
     return option("--force", is_flag=True, is_eager=True, expose_value=False, callback=_forced, help=text)
 
@@ -29,7 +29,12 @@ def _forced(context: click.Context, parameter: click.Parameter, given: bool) -> 
     context.meta[FORCE] = given
 
 
-def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+def file_option(flag: str, text: str) -> Callable[[Command], Command]:
+    """Return a decorator that adds an option of a file to write, checked before the work begins. `text`: its help."""
+    return option(flag, type=click.Path(path_type=Path), callback=_writable, metavar="FILE", help=text)
+
+
+def _writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
     """Check the file of an option, as its callback. Raises Nsys2prvError if it cannot be written, or is there."""
     try:
         if path is not None:
