@@ -47,6 +47,22 @@ def test_what_is_there_is_not_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("recorded", "title"),
+    [
+        ({"gpu_metrics", "memory_usage"}, None),
+        ({"memory_usage"}, "Not recorded: GPU metrics (tensor activity by class)"),
+        (set(), "Not recorded: GPU metrics (tensor activity by class) and 1 more (--show missing)"),
+    ],
+    ids=["nothing", "one", "two"],
+)
+def test_the_finding_names_the_first_and_counts_the_others(recorded: set[str], title: str | None) -> None:
+    run = run_of(work_of([KERNEL]), CALLS, RANGES)._replace(recorded_families=frozenset(recorded))
+    assert [one.title for one in conclude(run, Question()).findings if one.id == "missing-data"] == [title] * bool(
+        title
+    )
+
+
+@pytest.mark.parametrize(
     ("recorded", "severity"),
     [({"cuda_api"}, "high"), ({"nccl"}, "high"), ({"nvtx"}, "low"), ({"cuda_api", "kernels"}, "low")],
 )

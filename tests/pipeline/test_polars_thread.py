@@ -159,6 +159,40 @@ def test_work_that_is_interrupted_before_it_begins_does_not_begin(monkeypatch: p
     assert begun == []
 
 
+@several
+@pytest.mark.parametrize(("starts_after_s", "never_starts_s"), [(0.3, 30.0), (30.0, 0.3)], ids=["starts", "never"])
+@pytest.mark.usefixtures("alarm")
+def test_an_interrupt_waits_for_threads_that_start_but_not_for_those_that_never_do(
+    starts_after_s: float, never_starts_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that is about to start: in 0.3 s, or never, as one whose starter was interrupted."""
+    monkeypatch.setattr(polars_thread, "_NEVER_STARTS_S", never_starts_s)
+    about_to_start, caller, threads = threading.Thread(), threading.get_ident(), threading.enumerate
+    took: list[float] = []
+
+    @on_polars_thread
+    def work() -> None:
+        while not waits(caller):
+            query()
+        begun = time.monotonic()
+
+        def enumerated() -> list[threading.Thread]:
+            return threads() + [about_to_start] * (time.monotonic() < begun + starts_after_s)
+
+        monkeypatch.setattr(threading, "enumerate", enumerated)
+        _thread.interrupt_main(signal.SIGALRM)
+        try:
+            while time.monotonic() < begun + 20:
+                query()
+        finally:
+            took.append(time.monotonic() - begun)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert len(took) == 1
+    assert 0.3 <= took[0] < 10
+
+
 INTERRUPTED = """
 import random
 import signal

@@ -119,13 +119,31 @@ def test_a_file_and_a_report_of_the_same_name_are_two(tmp_path: Path) -> None:
     assert len(find_reports(tmp_path)) == 2
 
 
-def test_a_project_of_the_visual_profiler_is_refused(tmp_path: Path, cli: Command) -> None:
-    project = tmp_path / "p.nvvp"
-    project.write_text('<?xml version="1.0" encoding="UTF-8"?>\n<session/>')
-    told = cli("inspect", project)
-    assert told.code == 1
-    assert "p.nvvp: this is an XML project of the NVIDIA Visual Profiler, which has no events" in told.err
-    assert "; give the .nvprof files" in told.err
+XML = '<?xml version="1.0" encoding="UTF-8"?>'
+PROJECT = (
+    "this is an XML project of the NVIDIA Visual Profiler, which has no events; give the .nvprof files that it was "
+    "made of, or record with `nvprof -o`"
+)
+NOT_SQLITE = "this is not an SQLite file; give a report (.sqlite, .nsys-rep) or an export folder"
+
+
+@pytest.mark.parametrize("name", ["p.nvvp", "p.nvprof", "p.sqlite"])
+@pytest.mark.parametrize(
+    ("begin", "why"),
+    [
+        (f"{XML}\n<session/>", PROJECT),
+        (f"\r\n  {XML}\n<session/>", PROJECT),
+        ("<session/>", NOT_SQLITE),
+        (f"a report: {XML}", NOT_SQLITE),
+    ],
+    ids=["project", "after blanks", "no declaration", "within"],
+)
+def test_a_project_of_the_visual_profiler_is_refused(
+    begin: str, why: str, name: str, tmp_path: Path, cli: Command
+) -> None:
+    (tmp_path / name).write_text(begin)
+    told = cli("inspect", tmp_path / name)
+    assert (told.code, told.out, told.err) == (1, "", f"nsys2prv: {tmp_path / name}: {why}\n")
 
 
 def test_a_file_of_several_processes_is_refused(tmp_path: Path, cli: Command) -> None:

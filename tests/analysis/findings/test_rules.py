@@ -366,6 +366,19 @@ def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     assert ("See the messages to and from rank 1" in found.advice) == title.startswith("Messages")
 
 
+@pytest.mark.parametrize(("kind", "receive", "send"), [("nccl", "irecv", "isend"), ("mpi", "MPI_Irecv", "MPI_Isend")])
+def test_the_advice_on_messages_names_calls_of_the_library_that_sends_them(kind: str, receive: str, send: str) -> None:
+    case = case_of(analysis_of(program("0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @500 505-900, n @510 900-905")))
+    causes = pl.DataFrame([(1, "transfer", "", 9, 1, 6, 6)], schema=CAUSE, orient="row")
+    told = case.analysis._replace(explanation=case.analysis.explanation._replace(causes=causes))
+    exposed = case.exposed.with_columns(kind=pl.lit(kind))
+    (found,) = late_rank(case._replace(analysis=told, exposed=exposed))
+    assert found.advice == (
+        f"See the messages to and from rank 1. Where its partners receive late, receive earlier ({receive} before the "
+        f"work); else send less, earlier, or without waiting ({send})."
+    )
+
+
 def test_a_sleep_is_part_of_the_idle_time_of_a_late_rank() -> None:
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| os:nanosleep 0-500, k @500 505-900, n @510 900-905"
     assert findings_of(program(late))["late-rank"].evidence["its_device_starved_ns"] >= 500 * UNIT
