@@ -55,7 +55,7 @@ def explained_events(
     def graph() -> Graph:
         return dependencies(run, carried(run))
 
-    made = [(one, _joined(one.events(plan, run, graph))) for one in EXPLAINED if one.family in families]
+    made = [(one, _joined(one.events(plan, run, graph))) for one in EXPLANATIONS if one.family in families]
     return tuple(_stored(one, events, folder, limits) for one, events in made if events.height)
 
 
@@ -122,7 +122,7 @@ def queue_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFra
     return cut.select("row", "start", "end", label=pl.col("waiting").cast(pl.String))
 
 
-EXPLAINED = (
+EXPLANATIONS = (
     _Explained(CRITICAL_PATH_FAMILY.name, CRITICAL_PATH, path_events),
     _Explained(IDLE_CAUSES_FAMILY.name, IDLE_CAUSE, idle_events),
     _Explained(LAUNCH_QUEUES_FAMILY.name, LAUNCH_QUEUE, queue_events, counts=True),

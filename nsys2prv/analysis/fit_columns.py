@@ -13,7 +13,7 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersec
 
 IDLE = "idle"
 # Highest number of columns for kernels of one name and length, to bound memory. The rest of each class shares one.
-MOST = 64
+MOST_KERNEL_COLUMNS = 64
 
 
 class FittedColumn(NamedTuple):
@@ -67,7 +67,7 @@ def _columns_of(kinds: pl.DataFrame, ns: Times) -> pl.DataFrame:
     `ns`: time of each kind inside the window. The longest have a column of their own.
     """
     order = kinds.with_columns(ns=pl.Series(ns)).with_row_index("kind").filter(pl.col("ns") > 0)
-    longest = order.sort(-pl.col("ns"), *kinds.columns).head(MOST)["kind"]
+    longest = order.sort(-pl.col("ns"), *kinds.columns).head(MOST_KERNEL_COLUMNS)["kind"]
     own = pl.int_range(pl.len()).is_in(longest.implode())
     columns = kinds.with_columns(
         name=pl.when(own).then("name").otherwise(pl.lit("")), length=pl.when(own).then("length").otherwise(0)

@@ -14,7 +14,7 @@ from nsys2prv.intervals.grouped import overlapping
 from nsys2prv.intervals.spans import Spans
 
 # Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
-FILLS, LEAST = 0.5, 2_000
+LEAST_FILLED_SHARE, SHORTEST_LABELED_NS = 0.5, 2_000
 # Begin of the label of work that is known by what it launches at its end.
 LAUNCHING = "launching "
 _OF_HOST = (EdgeKind.HOST, EdgeKind.CALL, EdgeKind.EXCHANGE, EdgeKind.HANDOVER)
@@ -27,7 +27,7 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
 
     `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
     """
-    nodes = np.flatnonzero(np.isin(graph.binds, _OF_HOST) & (graph.lag() >= LEAST))
+    nodes = np.flatnonzero(np.isin(graph.binds, _OF_HOST) & (graph.lag() >= SHORTEST_LABELED_NS))
     pieces = pl.DataFrame(
         {
             "node": nodes,
@@ -80,5 +80,5 @@ def _longest_overlaps(pieces: pl.DataFrame, named: pl.DataFrame) -> tuple[pl.Ser
         .agg(pl.col("inside").sum(), (pl.col("high") - pl.col("low")).first().alias("length"))
     )
     longest = sums.sort("inside", descending=True, maintain_order=True).unique("at", keep="first", maintain_order=True)
-    filled = longest.filter(pl.col("inside") >= FILLS * pl.col("length")).sort("at")
+    filled = longest.filter(pl.col("inside") >= LEAST_FILLED_SHARE * pl.col("length")).sort("at")
     return filled["at"], filled["name"]

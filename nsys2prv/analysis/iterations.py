@@ -16,7 +16,7 @@ from nsys2prv.intervals.spans import one_span, time_in
 from nsys2prv.run.steady import Window
 
 # A rank is slow in an iteration if its own time is the longest there and this much above the median.
-SLOW = 1.05
+LEAST_SLOW_RATIO = 1.05
 
 # `repeat` is how often the iteration's number came before on the rank. Times in ns. `total` is the range's on the host;
 # `own` is the rank's without waiting for others: of the device's time all but exposed communication where there is
@@ -156,7 +156,7 @@ def compare_ranks(table: pl.DataFrame) -> Ranks | None:
     away = (means["own_ns"] - float(means["own_ns"].mean())).abs()  # type: ignore[arg-type]
     median = pl.col("own_ns").median().over("iteration", "repeat")
     worst = pl.col("own_ns") == pl.col("own_ns").max().over("iteration", "repeat")
-    slow = table.filter(worst & (pl.col("own_ns") > SLOW * median)).group_by("rank").len().sort("rank")
+    slow = table.filter(worst & (pl.col("own_ns") > LEAST_SLOW_RATIO * median)).group_by("rank").len().sort("rank")
     return Ranks(
         fastest=int(means["rank"][0]),
         average=int(means["rank"][int(away.arg_min() or 0)]),

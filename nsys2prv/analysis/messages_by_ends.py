@@ -14,15 +14,15 @@ from nsys2prv.intervals.grouped import overlapping
 from nsys2prv.intervals.spans import Spans
 
 # Highest distance of the ends of a send and its receive (ns). In a pipeline of four H100 it is 13 us.
-MESSAGE_ENDS_APART = 50_000
+MOST_ENDS_APART_NS = 50_000
 # How far the distance may be from the usual one of two peers (ns): in that pipeline by 0.5 us.
-STEADY = 5_000
+MOST_DEVIATION_NS = 5_000
 # Lowest share of the messages that a device receives that is of one peer.
-OF_PEER = 0.1
+LEAST_SHARE_OF_PEER = 0.1
 # Lowest share of the time of a stream's receives that has a partner, for any of them to count.
-TOLD = 0.8
+LEAST_PAIRED_SHARE = 0.8
 # Highest mean number of receives that end near each send: with more, chance decides.
-CROWDED = 16
+MOST_RECEIVES_OF_SEND = 16
 MESSAGE = {"send": pl.UInt32(), "receive": pl.UInt32()}
 _PEERS = ["sender", "receiver"]
 
@@ -38,12 +38,12 @@ def messages_by_ends(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFram
     if near.is_empty():
         return pl.DataFrame(schema=MESSAGE)
     found = _told(near.join(_peers(near), on=_PEERS))
-    often = pl.len().over(_PEERS) >= OF_PEER * pl.len().over("receiver")
+    often = pl.len().over(_PEERS) >= LEAST_SHARE_OF_PEER * pl.len().over("receiver")
     found = found.filter(often)
     waited = receives.with_columns(ns=pl.col("end") - pl.col("start"))
     told = pl.col("number").is_in(found["receive"].implode())
     share = waited.group_by("stream").agg(told=pl.col("ns").filter(told).sum() / pl.col("ns").sum())
-    kept = waited.join(share.filter(pl.col("told") >= TOLD), on="stream", how="semi")
+    kept = waited.join(share.filter(pl.col("told") >= LEAST_PAIRED_SHARE), on="stream", how="semi")
     return found.join(kept, left_on="receive", right_on="number", how="semi").select(*MESSAGE).sort("send")
 
 
@@ -54,9 +54,9 @@ def _near(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFrame:
     """
     first, other = (frame.sort("end") for frame in (sends, receives))
     ends, until = (frame["end"].to_numpy() for frame in (first, other))
-    pairs = np.searchsorted(until, ends + MESSAGE_ENDS_APART) - np.searchsorted(until, ends - MESSAGE_ENDS_APART)
-    crowded = pairs.sum() > CROWDED * len(ends)
-    windows = Spans(ends[:0], ends[:0]) if crowded else Spans(ends - MESSAGE_ENDS_APART, ends + MESSAGE_ENDS_APART)
+    pairs = np.searchsorted(until, ends + MOST_ENDS_APART_NS) - np.searchsorted(until, ends - MOST_ENDS_APART_NS)
+    crowded = pairs.sum() > MOST_RECEIVES_OF_SEND * len(ends)
+    windows = Spans(ends[:0], ends[:0]) if crowded else Spans(ends - MOST_ENDS_APART_NS, ends + MOST_ENDS_APART_NS)
     of_send, of_receive = overlapping(windows, Spans(until, until + 1))
     place = pl.struct("task", "device")
     send = first.select("start", "end", send="number", sender=place)[of_send]
@@ -75,14 +75,18 @@ def _peers(near: pl.DataFrame) -> pl.DataFrame:
         count=pl.col("receive").n_unique(), usual=median, spread=(pl.col("later") - median).abs().median()
     )
     received = near.group_by("receiver").agg(received=pl.col("receive").n_unique())
-    often = pl.col("count") >= OF_PEER * pl.col("received")
+    often = pl.col("count") >= LEAST_SHARE_OF_PEER * pl.col("received")
     return known.join(received, on="receiver").filter(often).select(*_PEERS, "usual", "spread")
 
 
 def _told(near: pl.DataFrame) -> pl.DataFrame:
     """Return send, receive, sender and receiver of messages: pairs of the steadiest peers first, then the nearest."""
     off = (pl.col("later") - pl.col("usual")).abs()
-    left = near.with_columns(off=off).filter(pl.col("off") <= STEADY).sort("spread", *_PEERS, "off", "send", "receive")
+    left = (
+        near.with_columns(off=off)
+        .filter(pl.col("off") <= MOST_DEVIATION_NS)
+        .sort("spread", *_PEERS, "off", "send", "receive")
+    )
     left = left.with_row_index("place")
     parts = [left.clear()]
     while left.height:

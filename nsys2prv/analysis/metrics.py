@@ -41,14 +41,14 @@ MODEL_ERROR = 1 / 30
 # does at its edges is not what it does inside. Measured on programs sampled at several rates (docs/analysis.md).
 EDGE_ERROR = 1 / 15
 # Samples are whole numbers, and the lowest activity reads 1: a sample may be off by half a unit.
-ROUNDING = 0.5
+ROUNDING_ERROR = 0.5
 # The same kernels read differently by this share from run to run: clocks and caches differ.
 RUN_ERROR = 0.02
 # Belsley, Kuh and Welsch (Regression Diagnostics, 1980): above 30, columns cannot be told apart.
 MAX_CONDITION = 30.0
 FOLDS = 20
 # Samples at a time; a row of shares has up to 100 columns.
-CHUNK = 1 << 16
+CHUNK_SAMPLES = 1 << 16
 
 
 class ClassMean(NamedTuple):
@@ -172,9 +172,9 @@ def _intervals(sampled: Sampled) -> Iterator[tuple[Times, Times, Floats]]:
     held_time, held_value = np.zeros(0, np.int64), np.zeros(0, np.int64)
     period = 0
     for piece_times, piece_values in sampled.pieces():
-        for low in range(0, len(piece_times), CHUNK):
-            times = np.concatenate([held_time, piece_times[low : low + CHUNK]])
-            values = np.concatenate([held_value, piece_values[low : low + CHUNK]])
+        for low in range(0, len(piece_times), CHUNK_SAMPLES):
+            times = np.concatenate([held_time, piece_times[low : low + CHUNK_SAMPLES]])
+            values = np.concatenate([held_value, piece_values[low : low + CHUNK_SAMPLES]])
             held_time, held_value = times[-1:], values[-1:]
             if len(times) < 2:
                 continue
@@ -277,7 +277,7 @@ def _means(
     # An error of a column in samples that it shares, as it passes into each mean; all of one sign at worst.
     edges = EDGE_ERROR * np.abs(weights @ inverse @ (normal.ata - normal.crowd)) @ solved
     mean = np.where(unknown, np.nan, weights @ solved)
-    error = np.sqrt(chance**2 + edges**2 + (ROUNDING / filled) ** 2 + (RUN_ERROR * mean) ** 2)
+    error = np.sqrt(chance**2 + edges**2 + (ROUNDING_ERROR / filled) ** 2 + (RUN_ERROR * mean) ** 2)
     return MetricMeans(mean, chance, error, filled)
 
 

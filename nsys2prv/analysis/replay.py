@@ -22,11 +22,11 @@ from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Joins of a block. Smaller blocks need more steps, larger ones more repetitions.
-BLOCK = 128
+JOINS_OF_BLOCK = 128
 # Blocks that are prepared at once: more take more memory, fewer more time.
-TOGETHER = 256
+BLOCKS_AT_ONCE = 256
 # More than nearly any run lasts (ns): it keeps chains apart in one running maximum.
-APART = 1 << 46
+CHAIN_DISTANCE_NS = 1 << 46
 # A time before all others (ns).
 NEVER = -(1 << 44)
 
@@ -73,7 +73,7 @@ def find_joins(graph: Graph) -> Joins:
     by_chain = np.flatnonzero(joins).astype(number)
     time = graph.time[nodes[by_chain]]
     by_time = np.sort(time)
-    begins = np.unique(by_time[::BLOCK])
+    begins = np.unique(by_time[::JOINS_OF_BLOCK])
     borders = np.append(np.searchsorted(by_time, begins), len(time))
     order = np.argsort(np.searchsorted(begins, time, side="right"), kind="stable").astype(number)
     join = _inverse(order)[np.cumsum(joins, dtype=number) - 1]
@@ -83,7 +83,7 @@ def find_joins(graph: Graph) -> Joins:
     edges = np.argsort(target, kind="stable").astype(number)
     before = np.where(first[places], NO_NODE, join[places - 1]).astype(number)
     lead, target = lead[edges], target[edges]
-    apart = max(APART, 4 << int(graph.time.max(initial=0)).bit_length())
+    apart = max(CHAIN_DISTANCE_NS, 4 << int(graph.time.max(initial=0)).bit_length())
     return Joins(nodes, first, places, join, time, before, borders, edges, join[lead], target, lead, apart)
 
 
@@ -159,8 +159,8 @@ def _replay_joins(joins: Joins, along: Sequence[Times], crossing: Sequence[Times
     free = joins.before == NO_NODE
     free[joins.target] = False
     result[free] = joins.time[free][:, None]
-    for first in range(0, len(joins.borders) - 1, TOGETHER):
-        for block in _blocks(joins, along, crossing, joins.borders[first : first + TOGETHER + 1]):
+    for first in range(0, len(joins.borders) - 1, BLOCKS_AT_ONCE):
+        for block in _blocks(joins, along, crossing, joins.borders[first : first + BLOCKS_AT_ONCE + 1]):
             _replay_block(result, block)
     if result.max(initial=0) > joins.apart // 2:
         raise too_long()

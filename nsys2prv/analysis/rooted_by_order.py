@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.communicators_by_order import FEWEST_KERNELS, LEAST_COMMON_SHARE, LEAST_SHARE_AT_ONCE, TO_ROOT
 
 # From this number on, operations that ran at one time and ended together did so by no chance.
-MANY = 16
+FEWEST_TELLING_OPERATIONS = 16
 # Operations of one name in one communicator: `set`. `interval`: the number of matched operations before it.
 _OPERATION = ["set", "interval", "number"]
 
@@ -44,11 +44,15 @@ def rooted_by_order(kernels: pl.DataFrame, told: pl.DataFrame, clock_error: int)
 def without_smaller_groups(found: pl.DataFrame, by_times: pl.DataFrame) -> pl.DataFrame:
     """Return the kernels that `rooted_by_order` found, without groups whose streams times tell to be several groups.
 
-    `by_times`: kernels with `group` and nth, of groups of streams whose kernels ran at one time. Those with MANY
-    operations are communicators of fewer ranks on the same streams.
+    `by_times`: kernels with `group` and nth, of groups of streams whose kernels ran at one time. Those with
+    FEWEST_TELLING_OPERATIONS are communicators of fewer ranks on the same streams.
     """
     of_stream = found.select("stream", larger="group").unique()
-    many = by_times.filter((pl.col("nth").n_unique() >= MANY).over("group")).select("stream", "group").unique()
+    many = (
+        by_times.filter((pl.col("nth").n_unique() >= FEWEST_TELLING_OPERATIONS).over("group"))
+        .select("stream", "group")
+        .unique()
+    )
     parts = many.join(of_stream, on="stream", how="left")
     inside = parts.filter((pl.col("larger").n_unique() == 1).over("group"), pl.col("larger").is_not_null())
     return found.filter((~pl.col("stream").is_in(inside["stream"].implode())).any().over("group"))

@@ -10,7 +10,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.errors import short
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
-NUMBERS, PATTERNS = 6, 3
+MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3
 
 
 def run_size(analysis: Analysis) -> str:
@@ -54,16 +54,16 @@ def counted(iterations: Sequence[tuple[int, int]]) -> str:
     for repeat, numbers in sorted(of_repeat.items()):
         repeats.setdefault(frozenset(numbers), []).append(repeat)
     named = [f"{_numbered('iteration', numbers)} of {_numbered('repeat', own)}" for numbers, own in repeats.items()]
-    others = sum(len(numbers) * len(own) for numbers, own in list(repeats.items())[PATTERNS:])
-    return ", ".join(named[:PATTERNS]) + (f" and {others} in other repeats" if others else "")
+    others = sum(len(numbers) * len(own) for numbers, own in list(repeats.items())[MOST_WAYS_NAMED:])
+    return ", ".join(named[:MOST_WAYS_NAMED]) + (f" and {others} in other repeats" if others else "")
 
 
 def _numbered(what: str, numbers: Iterable[int]) -> str:
     """Name things by their numbers, and a run of them by first and last number: `iterations 1 to 13, 16 to 28`."""
     ordered = np.array(sorted(numbers))
     runs = np.split(ordered, np.flatnonzero(np.diff(ordered) > 1) + 1)
-    named = [f"{own[0]} to {own[-1]}" if len(own) > 1 else str(own[0]) for own in runs[:NUMBERS]]
-    others = sum(len(own) for own in runs[NUMBERS:])
+    named = [f"{own[0]} to {own[-1]}" if len(own) > 1 else str(own[0]) for own in runs[:MOST_RUNS_NAMED]]
+    others = sum(len(own) for own in runs[MOST_RUNS_NAMED:])
     more = f" and {others} more" if others else ""
     return f"{what}{'s' * (len(ordered) != 1)} {', '.join(named)}{more}"
 

@@ -36,11 +36,11 @@ CAUSE = {
     "of_iterations": pl.Int64(),
 }
 # Highest number of names that are told apart, and of changes of rank by which one way is followed back.
-NAMES, CHANGES = 48, 32
+MOST_NAMES, MOST_RANK_CHANGES = 48, 32
 # A wait counts in an iteration from this length on (ns).
-COUNTS = 10_000
+SHORTEST_COUNTED_WAIT_NS = 10_000
 # Nodes that are named, and waits that are followed back, at a time.
-NAMED, FOLLOWED = 1 << 20, 1 << 16
+NODES_AT_ONCE, WAITS_AT_ONCE = 1 << 20, 1 << 16
 
 # A part of a way on one task, from node `high` back to the first node of the task there: `sign` is 1 on the way of the
 # late rank and -1 on that of the waiting one.
@@ -63,12 +63,12 @@ def wait_causes(
     ways = find_ways(graph, number, labels.height)
     unexplained = labels.select((pl.col("kind") == UNEXPLAINED) & (pl.col("name") == "")).to_series().arg_true()[0]
     sums, counted, iterations = [], [], []
-    for own in waits.iter_slices(FOLLOWED):
+    for own in waits.iter_slices(WAITS_AT_ONCE):
         parts, rest = _parts(graph, ways, own)
         excess = [_excess(ways, parts), rest.with_columns(label=pl.lit(unexplained, pl.Int16)).select(*_EXCESS)]
         charged = _charged(own, pl.concat(excess))
         sums.append(charged.group_by("task", "label").agg(pl.col("ns").sum()))
-        counts = charged.filter(pl.col("ns") >= COUNTS)
+        counts = charged.filter(pl.col("ns") >= SHORTEST_COUNTED_WAIT_NS)
         counted.append(counts.select("task", "label", "waiting", "iteration").unique())
         iterations.append(charged["iteration"].drop_nulls().unique())
     others = pl.col("waiting").filter(pl.col("waiting") != pl.col("task")).n_unique()
@@ -158,7 +158,7 @@ def _parts(graph: Graph, ways: Ways, waits: pl.DataFrame) -> tuple[pl.DataFrame,
     first = ways.first
     late, early = waits["late"].to_numpy().copy(), waits["node"].to_numpy().copy()
     wait, parts = waits["wait"].to_numpy(), [pl.DataFrame(schema=_PART)]
-    for _ in range(CHANGES):
+    for _ in range(MOST_RANK_CHANGES):
         begins = first[late], first[early]
         before = [np.where(graph.binding[b] == NO_NODE, -1, graph.time[b]) for b in begins]
         apart = (begins[0] != begins[1]) & ((before[0] >= 0) | (before[1] >= 0))
@@ -194,13 +194,13 @@ def _excess(ways: Ways, parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, WayLabels]:
-    """Return kind and name of the labels, names beyond the NAMES longest as ``, and each node's label.
+    """Return kind and name of the labels, names beyond the MOST_NAMES longest as ``, and each node's label.
 
     `host`: see host_labels. One label is UNEXPLAINED without a name.
     """
     parts, key = [], ["kind", "name"]
-    for first in range(0, len(graph.time), NAMED):
-        nodes = np.arange(first, min(first + NAMED, len(graph.time)), dtype=graph.binding.dtype)
+    for first in range(0, len(graph.time), NODES_AT_ONCE):
+        nodes = np.arange(first, min(first + NODES_AT_ONCE, len(graph.time)), dtype=graph.binding.dtype)
         described = describe_nodes(run, graph, nodes).join(host, on="node", how="left", maintain_order="left")
         of_host, of_copy = (pl.col("kind") == kind for kind in (HOST, COPYING))
         name = pl.when(of_host).then("label").when(of_copy).then("name").otherwise("family")
@@ -210,7 +210,7 @@ def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, W
     lasting = named.with_columns(length).group_by(key).agg(pl.col("ns").sum())
     known = lasting.with_columns(pl.col(key).cast(pl.String).name.suffix("_text"))
     known = known.sort("ns", "kind_text", "name_text", descending=True).with_columns(
-        shown=pl.when(pl.int_range(pl.len()) < NAMES).then("name_text").otherwise(pl.lit(""))
+        shown=pl.when(pl.int_range(pl.len()) < MOST_NAMES).then("name_text").otherwise(pl.lit(""))
     )
     shown = known.select(kind="kind_text", name="shown")
     others = pl.DataFrame({"kind": [UNEXPLAINED], "name": [""]})
@@ -218,7 +218,8 @@ def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, W
     number = shown.join(labels, on=key, maintain_order="left")["label"]
     numbers = known.select(*key, number)
     of_nodes = [
-        part.join(numbers, on=key, how="left", maintain_order="left")["label"] for part in named.iter_slices(NAMED)
+        part.join(numbers, on=key, how="left", maintain_order="left")["label"]
+        for part in named.iter_slices(NODES_AT_ONCE)
     ]
     return labels.select(key), pl.concat(of_nodes).to_numpy()
 

@@ -24,7 +24,7 @@ from nsys2prv.run.steady import Window
 # next one. Without iterations there is one row, with null, for all of the run.
 PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.Int64(), "predicted_ns": pl.Int64()}
 # How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
-SETTLING = 2
+SETTLING_REPLAYS = 2
 # Changes that `analyze` tries.
 STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")
 
@@ -162,7 +162,7 @@ def _settled(scenarios: _Scenarios) -> list[pl.DataFrame]:
     """
     model, moved = scenarios.model, list(range(len(scenarios.changes)))
     joins, found = find_joins(model.graph), [pl.DataFrame()] * len(moved)
-    turns = SETTLING if model.slowdown.table.height else 0
+    turns = SETTLING_REPLAYS if model.slowdown.table.height else 0
     for turn in range(turns + 1):
         again = []
         for n, times in zip(moved, replay(joins, [partial(scenarios.lengths, n) for n in moved]), strict=True):

@@ -13,7 +13,7 @@ from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
 from nsys2prv.commands.side_files import side_files
 from nsys2prv.commands.translation_stages import Stages, TranslationMeans
-from nsys2prv.families.explanation import EXPLAINED
+from nsys2prv.families.explanation import EXPLANATION_FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.pipeline.encode.bundles import merge_reports
@@ -67,7 +67,8 @@ def translate(
     profiles = read_profiles(options)
     paths, as_named, failed = find_run(inputs, options, execution)
     rules = load_rules(selection.classes) if selection.classes else None
-    kept_whole = writing.summary or bool(profiles) or any(family in selection.families for family in EXPLAINED)
+    explained = any(family in selection.families for family in EXPLANATION_FAMILIES)
+    kept_whole = writing.summary or bool(profiles) or explained
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
         run = Stages(

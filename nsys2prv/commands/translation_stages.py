@@ -18,7 +18,7 @@ from nsys2prv.commands.extraction import (
 )
 from nsys2prv.errors import ReportError
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
-from nsys2prv.families.explanation import EXPLAINED
+from nsys2prv.families.explanation import EXPLANATION_FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.classes import Rules
@@ -190,7 +190,7 @@ class Stages:
     @property
     def _explains(self) -> bool:
         """True if events are wanted that need the dependency graph."""
-        return any(family in self.selection.families for family in EXPLAINED)
+        return any(family in self.selection.families for family in EXPLANATION_FAMILIES)
 
     def whole(self, plan: Plan) -> WholeRun:
         """Return all of the run at once."""

@@ -21,12 +21,12 @@ from nsys2prv.report.nsys import ENDINGS, RAW
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 ADVICE_KIND = "give the path of an SQLite file, or a URL such as postgresql://host/runs"
 # Seconds that a writer waits for the others: each takes some tens of ms, and a job array may have thousands.
-WAIT = 600
+LONGEST_WAIT_S = 600
 # First key of the advisory locks that PostgreSQL gives us.
-LOCKS = 70_000_000
+FIRST_LOCK_KEY = 70_000_000
 CAUSE_WIDTH = 200
 # Messages of PostgreSQL when it takes no further client.
-FULL = ("too many clients", "remaining connection slots")
+FULL_MESSAGES = ("too many clients", "remaining connection slots")
 
 
 def address(db: str | Path) -> URL:
@@ -70,7 +70,7 @@ def transaction(url: URL, key: str | None = None) -> Iterator[Connection]:
         with _connected(engine) as connection, connection.begin():
             if key is not None and engine.dialect.name == POSTGRESQL:
                 lock = text("SELECT pg_advisory_xact_lock(:locks, :key)")
-                connection.execute(lock, {"locks": LOCKS, "key": crc32(key.encode()) - 2**31})
+                connection.execute(lock, {"locks": FIRST_LOCK_KEY, "key": crc32(key.encode()) - 2**31})
             yield connection
     except SQLAlchemyError as error:
         cause = " ".join(str(getattr(error, "orig", None) or error).split())
@@ -84,12 +84,12 @@ def transaction(url: URL, key: str | None = None) -> Iterator[Connection]:
 
 def _connected(engine: Engine) -> Connection:
     """Connect, and wait while a server has as many clients as it takes."""
-    last = time.monotonic() + WAIT
+    last = time.monotonic() + LONGEST_WAIT_S
     while True:
         try:
             return engine.connect()
         except OperationalError as error:
-            if not any(full in str(error.orig) for full in FULL) or time.monotonic() > last:
+            if not any(full in str(error.orig) for full in FULL_MESSAGES) or time.monotonic() > last:
                 raise
         time.sleep(random.uniform(0.05, 0.5))
 
@@ -100,7 +100,7 @@ def _engine(url: URL, write: bool) -> Engine:
     if of_file:
         _check_file(url, write)
     try:
-        engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": WAIT} if of_file else {})
+        engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": LONGEST_WAIT_S} if of_file else {})
     except ImportError as error:
         cause = f"PostgreSQL needs psycopg, which does not load ({short(str(error), CAUSE_WIDTH)})"
         raise UsageError(f"{called(url)}: {cause}; pip install '.[postgres]' in the clone") from None

@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.model.frames import ANCHOR
 
 # Highest number of collectives of one communicator, and of messages of each direction, in a report's sample.
-KEPT = 4096
+MOST_ANCHORS_KEPT = 4096
 
 _MESSAGE = pl.col("kind").is_in(["send", "recv"])
 
@@ -44,7 +44,7 @@ def _in_sample() -> pl.Expr:
     length = (
         pl.when(_MESSAGE).then(pl.len().over("kind")).otherwise((pl.col("sequence").max() + 1).over("communicator"))
     )
-    step = pl.lit(2).pow((length / KEPT).log(2).ceil().clip(lower_bound=0)).cast(pl.UInt64)
+    step = pl.lit(2).pow((length / MOST_ANCHORS_KEPT).log(2).ceil().clip(lower_bound=0)).cast(pl.UInt64)
     # A pair of ranks uses many tags, each with few messages: their sequences alone cannot thin them out.
     key = pl.when(_MESSAGE).then(pl.struct("communicator", "sequence").hash(0)).otherwise(pl.col("sequence"))
     return key.cast(pl.UInt64) % step == 0

@@ -17,4 +17,4 @@ IDLE_CAUSES_FAMILY = family_of_the_run(
 LAUNCH_QUEUES_FAMILY = family_of_the_run(
     "launch_queues", "Number of activities that are launched and wait on each stream", (LAUNCH_QUEUE,), default=False
 )
-EXPLAINED = (CRITICAL_PATH_FAMILY.name, IDLE_CAUSES_FAMILY.name, LAUNCH_QUEUES_FAMILY.name)
+EXPLANATION_FAMILIES = (CRITICAL_PATH_FAMILY.name, IDLE_CAUSES_FAMILY.name, LAUNCH_QUEUES_FAMILY.name)

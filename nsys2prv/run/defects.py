@@ -86,7 +86,7 @@ COMPARED = (
 
 # Lowest share of a family's rows from which a defect shows in figures. A recording of a span of time
 # (`nsys profile --duration`) lacks the calls of some kernels at its edges.
-SHOWN = 0.001
+LEAST_SHOWN_SHARE = 0.001
 
 
 class Defect(NamedTuple):
@@ -104,7 +104,7 @@ class Defect(NamedTuple):
     @property
     def shows(self) -> bool:
         """Return True if it is of so many rows that figures may show it."""
-        return self.share >= SHOWN
+        return self.share >= LEAST_SHOWN_SHARE
 
     @property
     def sentence(self) -> str:

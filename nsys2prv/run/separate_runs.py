@@ -29,7 +29,7 @@ from nsys2prv.run.report_events import active_processes, event_span
 from nsys2prv.run.report_summary import Summary
 
 # Time (ns) between two reports that are still at one time: clocks of hosts under NTP differ by far less.
-TOLERANCE = 1_000_000_000
+SAME_TIME_TOLERANCE_NS = 1_000_000_000
 # Environment variables in which batch systems put the id of a job.
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID")
 # The argument of a command that names its program: a script, or a module behind Python's -m.
@@ -103,8 +103,8 @@ def separate_runs(facts: Sequence[Facts]) -> list[list[int]]:
     """Group reports (indices) by run, in order of their first report.
 
     Reports are of one run that have a session, a process or an NCCL communicator in common, or that were recorded at
-    one time (TOLERANCE) and not in two jobs; a report without a job joins all with which it was recorded at one time.
-    Then groups of such reports join that have no rank twice: those of one
+    one time (SAME_TIME_TOLERANCE_NS) and not in two jobs; a report without a job joins all with which it was recorded
+    at one time. Then groups of such reports join that have no rank twice: those of one
     program whose ranks are known, and those of one job and program. Reports without a time or an event go with the
     others.
     """
@@ -142,7 +142,7 @@ def _at_one_time(facts: Iterable[tuple[int, Facts]]) -> Iterator[tuple[int, int]
     for r, fact in sorted(facts, key=lambda item: item[1].span or (0, 0)):
         begin, end = fact.span or (0, 0)
         for job, (until, other) in latest.items():
-            if begin <= until + TOLERANCE and (job == fact.job or None in (job, fact.job)):
+            if begin <= until + SAME_TIME_TOLERANCE_NS and (job == fact.job or None in (job, fact.job)):
                 yield other, r
         latest[fact.job] = max(latest.get(fact.job, (end, r)), (end, r))
 

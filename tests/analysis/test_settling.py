@@ -14,7 +14,7 @@ from nsys2prv.analysis.located import locate
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
-from nsys2prv.analysis.whatif import SETTLING, model_of, predict
+from nsys2prv.analysis.whatif import SETTLING_REPLAYS, model_of, predict
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.intervals.spans import Times
 
@@ -54,7 +54,7 @@ def test_kernels_take_as_long_as_what_then_runs_beside_them_lets_them(model: Mod
     measured = model.graph.time[1 : 2 * model.graph.works : 2] - model.graph.time[: 2 * model.graph.works : 2]
     begin, end = begins_and_ends(model, lengths)
     first = spans(model, begin, end)
-    for _ in range(SETTLING):
+    for _ in range(SETTLING_REPLAYS):
         waiting, transfer = beside_communication(model.run, begin, arrivals(model, begin, end), end)
         beside = model.slowdown.alone_ns * np.exp(waiting * model.slowdown.waiting + transfer * model.slowdown.transfer)
         lengths.along[1 : 2 * model.graph.works : 2] = np.rint(own * beside / measured)

@@ -12,7 +12,7 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 960, 560, 90, 220, 50, 60
 # Colors that the color-blind can distinguish (Okabe and Ito).
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#b8a800")
 # Classes to draw, those of most time: more could not be told apart.
-MOST = 16
+MOST_CLASSES = 16
 # Radius of the class of all time.
 RADIUS = 26.0
 _EMPTY = "No class of kernels has operations and DRAM bytes: profile with --set roofline, or --set full."
@@ -23,7 +23,7 @@ def plot_svg(table: pl.DataFrame, roofs: Mapping[str, float]) -> str:
 
     A disk is as large as its class' share of the time. `roofs`: of the GPU (see roofline.roofs).
     """
-    shown = table.filter((pl.col("flop_byte") > 0) & (pl.col("flop_s") > 0)).head(MOST)
+    shown = table.filter((pl.col("flop_byte") > 0) & (pl.col("flop_s") > 0)).head(MOST_CLASSES)
     body = list(_body(shown, roofs)) if shown.height else [f'<text x="{LEFT}" y="{HEIGHT / 2}">{_EMPTY}</text>']
     return "\n".join(
         [

@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.errors import few
 from nsys2prv.report.identity import Identity
 from nsys2prv.run.clocks.clock import Clock
-from nsys2prv.run.clocks.fit import STEEPEST, Fit, fit
+from nsys2prv.run.clocks.fit import STEEPEST_RATE, Fit, fit
 from nsys2prv.run.clocks.judge import corrected, residuals, violations
 from nsys2prv.run.clocks.observations import gather
 from nsys2prv.run.clocks.offsets import Offsets, given_for, unused_offsets
@@ -25,7 +25,7 @@ from nsys2prv.run.report_summary import Summary
 Align = Literal["auto", "collectives", "utc", "none"]
 
 # A larger residual gives a warning, ns.
-POOR = 100_000
+POOR_RESIDUAL_NS = 100_000
 
 
 class ReportClock(NamedTuple):
@@ -178,7 +178,7 @@ def _fitted(
     warnings += _unconnected(found, units.names)
     warnings += [describe(jump, units.names) for jump in found.jumps]
     warnings += [
-        f"{units.names[u]} would run {STEEPEST * 1e6:,.0f} ppm or more fast or slow, which no clock does: "
+        f"{units.names[u]} would run {STEEPEST_RATE * 1e6:,.0f} ppm or more fast or slow, which no clock does: "
         "no slope is applied (are its reports of the same run?)"
         for u in found.steep
     ]
@@ -293,13 +293,13 @@ def _reports(
 def _poor(reports: Sequence[ReportClock]) -> list[str]:
     """Warn if the ends of collectives lie far apart. On one host with one clock that is how the ranks leave them."""
     fitted = [r for r in reports if r.method != "host"]
-    poor = [r for r in fitted if r.residual_median_ns is not None and r.residual_median_ns > POOR]
+    poor = [r for r in fitted if r.residual_median_ns is not None and r.residual_median_ns > POOR_RESIDUAL_NS]
     if not poor:
         return []
     worst = max(poor, key=lambda r: r.residual_median_ns or 0)
     bound = f"; causality bounds its error to {worst.error_bound_ns / 1e3:,.0f} us" if worst.error_bound_ns else ""
     most = f"{(worst.residual_median_ns or 0) / 1e3:,.0f} us in {worst.name}{bound}"
     return [
-        f"the alignment is uncertain: the residual of {len(poor)} of {len(reports)} reports is over {POOR // 1000} us, "
-        f"{most} (`nsys2prv align --plot` shows it over time)"
+        f"the alignment is uncertain: the residual of {len(poor)} of {len(reports)} reports is over "
+        f"{POOR_RESIDUAL_NS // 1000} us, {most} (`nsys2prv align --plot` shows it over time)"
     ]

@@ -10,17 +10,17 @@ import numpy.typing as npt
 Values = npt.NDArray[np.float64]
 
 # Lowest error, ns: GPU times are converted no finer, and a collective has a skew of its own.
-FLOOR = 1_000.0
+LEAST_ERROR_NS = 1_000.0
 # The spread to assume of a single difference, ns.
 ASSUMED_SPREAD = 100_000.0
 # Blocks of time for slopes and steps, and the number of values that a block needs for a mode.
 MOST_BLOCKS = 16
 PER_BLOCK = 4
 # Tukey's constant: 95 % efficient on normal noise, and no weight beyond it.
-BISQUARE = 4.685
-REWEIGHTED = 6
+BISQUARE_ERRORS = 4.685
+REWEIGHTINGS = 6
 # Number of values that an edge needs.
-CROWD = 16
+FEWEST_EDGE_VALUES = 16
 
 
 class Estimate(NamedTuple):
@@ -43,7 +43,8 @@ def shortest(values: Values) -> tuple[Values, float]:
         return ordered, ASSUMED_SPREAD
     lengths = ordered[inside - 1 :] - ordered[: count - inside + 1]
     first = int(np.argmin(lengths))
-    return ordered[first : first + inside], max(float(lengths[first]) / (0.637 if share == 0.25 else 1.349), FLOOR)
+    errors = 0.637 if share == 0.25 else 1.349
+    return ordered[first : first + inside], max(float(lengths[first]) / errors, LEAST_ERROR_NS)
 
 
 def location(values: Values, late: int = 0) -> Estimate:
@@ -58,19 +59,20 @@ def location(values: Values, late: int = 0) -> Estimate:
     inside, spread = shortest(values)
     count = len(values)
     side = late or _crowded(values, inside)
-    if side and count >= CROWD:
+    if side and count >= FEWEST_EDGE_VALUES:
         return _edge(values, side)
-    mode = Estimate(float(np.mean(inside)), max(spread / np.cbrt(count), FLOOR))
+    mode = Estimate(float(np.mean(inside)), max(spread / np.cbrt(count), LEAST_ERROR_NS))
     if count < 8:
         return mode
     mean = _bisquare_mean(values, mode.value, spread)
-    return Estimate(mean, max(spread / np.sqrt(count), FLOOR)) if abs(mean - mode.value) < 2 * mode.error else mode
+    is_near = abs(mean - mode.value) < 2 * mode.error
+    return Estimate(mean, max(spread / np.sqrt(count), LEAST_ERROR_NS)) if is_near else mode
 
 
 def _crowded(values: Values, inside: Values) -> int:
     """Return 1 or -1 if the densest stretch has a tail only above or only below it, else 0."""
     low, high = inside[0], inside[-1]
-    width = max(high - low, FLOOR)
+    width = max(high - low, LEAST_ERROR_NS)
     above = int(np.sum((values > high) & (values <= high + width)))
     below = int(np.sum((values < low) & (values >= low - width)))
     few, many = sorted((above, below))
@@ -85,23 +87,23 @@ def _edge(values: Values, side: int) -> Estimate:
     count = len(ordered)
     run = max(3, count // 16)
     low, high = np.quantile(ordered, [0.1, 0.9])
-    expected = max((high - low) / 0.8 * run / count, FLOOR)
+    expected = max((high - low) / 0.8 * run / count, LEAST_ERROR_NS)
     spans = ordered[run - 1 :] - ordered[: count - run + 1]
     dense = np.flatnonzero(spans <= 2 * expected)
     last = int(dense[-1]) + run - 1 if len(dense) else count - 1
-    return Estimate(float(ordered[last]) * -side, max(expected / 2, 2 * FLOOR))
+    return Estimate(float(ordered[last]) * -side, max(expected / 2, 2 * LEAST_ERROR_NS))
 
 
 def _bisquare_mean(values: Values, start: float, spread: float) -> float:
     mean = start
-    for _ in range(REWEIGHTED):
+    for _ in range(REWEIGHTINGS):
         weight = _bisquare((values - mean) / spread)
         mean = float(np.average(values, weights=weight)) if weight.any() else mean
     return mean
 
 
 def _bisquare(scaled: Values) -> Values:
-    weights: Values = np.clip(1 - (scaled / BISQUARE) ** 2, 0, None) ** 2
+    weights: Values = np.clip(1 - (scaled / BISQUARE_ERRORS) ** 2, 0, None) ** 2
     return weights
 
 
@@ -140,7 +142,7 @@ def slope(time: Values, values: Values) -> Estimate | None:
     rate = theil_sen(at, modes)
     intercept = float(np.median(modes - rate * at))
     weight = np.ones(len(values))
-    for _ in range(REWEIGHTED):
+    for _ in range(REWEIGHTINGS):
         residual = values - rate * time - intercept
         inside, spread = shortest(residual)
         weight = _bisquare((residual - inside.mean()) / spread)

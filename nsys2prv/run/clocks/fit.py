@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.run.clocks.estimate import CROWD, FLOOR, Values, location, shortest, slope
+from nsys2prv.run.clocks.estimate import FEWEST_EDGE_VALUES, LEAST_ERROR_NS, Values, location, shortest, slope
 from nsys2prv.run.clocks.graph import Edge, components, farthest, keep_bounds, solve
 from nsys2prv.run.clocks.observations import Pair, bounds, by_unit, chosen_pairs, common, pairs_of
 from nsys2prv.run.clocks.steps import Jump, Step, attribute, find_step, longer_side
@@ -22,9 +22,9 @@ from nsys2prv.run.clocks.steps import Jump, Step, attribute, find_step, longer_s
 SLOPE_SPAN = 1_000_000_000
 SLOPE_ERRORS = 3.0
 # If the differences of a pair spread by less, neither side is late, ns.
-WIDE = 35_000
+LEAST_LATE_SPREAD_NS = 35_000
 # No clock that works runs faster or slower than this (NTP itself stays below 500 ppm).
-STEEPEST = 1e-3
+STEEPEST_RATE = 1e-3
 
 
 class Fit(NamedTuple):
@@ -89,8 +89,8 @@ def _rates(units: int, pairs: Sequence[Pair]) -> tuple[Values, tuple[int, ...]]:
         if found is not None:
             edges.append(Edge(pair.a, pair.b, found.value, found.error))
     rate, error = solve(units, edges)
-    steep = np.flatnonzero(np.abs(rate) > STEEPEST)
-    rate[(np.abs(rate) <= SLOPE_ERRORS * error) | (np.abs(rate) > STEEPEST)] = 0
+    steep = np.flatnonzero(np.abs(rate) > STEEPEST_RATE)
+    rate[(np.abs(rate) <= SLOPE_ERRORS * error) | (np.abs(rate) > STEEPEST_RATE)] = 0
     return rate, tuple(int(u) for u in steep)
 
 
@@ -105,7 +105,7 @@ def _end_edges(pairs: Sequence[Pair], rate: Values, slack: Mapping[tuple[int, in
     edges = []
     for pair, own, spread in zip(pairs, values, spreads, strict=True):
         late = 0
-        if spread > WIDE:
+        if spread > LEAST_LATE_SPREAD_NS:
             late = _late_side(sharpest[pair.a] / spread, sharpest[pair.b] / spread)
             late = late or _side_within(own, -slack.get((pair.a, pair.b), np.inf), slack.get((pair.b, pair.a), np.inf))
         found = location(own, late)
@@ -122,7 +122,7 @@ def _late_side(a: float, b: float) -> int:
 
 def _side_within(values: Values, least: float, most: float) -> int:
     """Return the side that is late by causality, if only one edge of the differences is possible, else 0."""
-    if len(values) < CROWD:
+    if len(values) < FEWEST_EDGE_VALUES:
         return 0
     inside = [least <= location(values, side).value <= most for side in (1, -1)]
     if inside[0] == inside[1]:
@@ -149,5 +149,5 @@ def _bound_edges(slack: Mapping[tuple[int, int], float]) -> list[Edge]:
     for (a, b), most in slack.items():
         other = slack.get((b, a))
         if a < b and other is not None and most + other >= 0:
-            edges.append(Edge(a, b, (other - most) / 2, max((most + other) / np.sqrt(12), FLOOR)))
+            edges.append(Edge(a, b, (other - most) / 2, max((most + other) / np.sqrt(12), LEAST_ERROR_NS)))
     return edges

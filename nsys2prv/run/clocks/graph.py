@@ -13,9 +13,9 @@ from nsys2prv.run.clocks.estimate import Values
 Units = npt.NDArray[np.int64]
 
 # Turns of reweighting, residual in standard errors up to which a pair has full weight (Huber), sweeps over the bounds.
-TURNS = 10
-HUBER = 2.0
-SWEEPS = 500
+REWEIGHTINGS = 10
+HUBER_ERRORS = 2.0
+BOUND_SWEEPS = 500
 
 
 class Edge(NamedTuple):
@@ -59,12 +59,12 @@ def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
     part = components(count, [(e.a, e.b) for e in edges])
     free = np.flatnonzero(part != np.arange(count))
     weight = 1 / sigma**2
-    for _ in range(TURNS):
+    for _ in range(REWEIGHTINGS):
         normal = _laplacian(count, a, b, weight)[np.ix_(free, free)]
         pull = np.bincount(b, weight * wanted, count) - np.bincount(a, weight * wanted, count)
         value[free] = np.linalg.solve(normal, pull[free])
         scaled = np.abs(wanted - (value[b] - value[a])) / sigma
-        weight = np.minimum(1, HUBER / np.maximum(scaled, 1e-9)) / sigma**2
+        weight = np.minimum(1, HUBER_ERRORS / np.maximum(scaled, 1e-9)) / sigma**2
     error[free] = np.sqrt(np.diag(np.linalg.inv(normal)))
     return value, error
 
@@ -81,11 +81,11 @@ def keep_bounds(value: Values, slack: dict[tuple[int, int], float]) -> Values:
     """Move the values as little as possible until no x_u - x_v exceeds slack[u, v].
 
     Bounds of a pair that contradict each other are ignored. Each exceeded bound in turn moves its two units by half of
-    the excess, until none is exceeded. After SWEEPS turns the rest contradicts over several pairs, and stays.
+    the excess, until none is exceeded. After BOUND_SWEEPS turns the rest contradicts over several pairs, and stays.
     """
     kept = {k: s for k, s in slack.items() if s + slack.get((k[1], k[0]), np.inf) >= 0}
     moved = value.copy()
-    for _ in range(SWEEPS):
+    for _ in range(BOUND_SWEEPS):
         excess = 0.0
         for (u, v), limit in kept.items():
             over = moved[u] - moved[v] - limit

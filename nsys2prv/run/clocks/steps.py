@@ -13,11 +13,11 @@ from nsys2prv.run.clocks.estimate import Values, block_modes, theil_sen
 
 # Lowest size of a jump, in ns and in multiples of the blocks' misfit. A jump must also make the fit this many times
 # better. Anything less may be noise.
-SMALLEST = 50_000.0
+SMALLEST_STEP_NS = 50_000.0
 STEP_MISFITS = 6.0
-BETTER = 3.0
+LEAST_MISFIT_RATIO = 3.0
 # Number of blocks that a step needs on either side.
-BESIDE = 2
+FEWEST_BLOCKS_BESIDE = 2
 
 
 class Step(NamedTuple):
@@ -45,14 +45,14 @@ def find_step(time: Values, values: Values) -> tuple[float, float] | None:
     fit several times better than a single line.
     """
     at, modes = block_modes(time, values)
-    if len(at) < 2 * BESIDE + 2:
+    if len(at) < 2 * FEWEST_BLOCKS_BESIDE + 2:
         return None
     drift = modes - theil_sen(at, modes) * at
-    if np.ptp(drift) < SMALLEST / 2:
+    if np.ptp(drift) < SMALLEST_STEP_NS / 2:
         return None
-    places = range(BESIDE, len(at) - BESIDE + 1)
+    places = range(FEWEST_BLOCKS_BESIDE, len(at) - FEWEST_BLOCKS_BESIDE + 1)
     size, misfit, place = min((_two_lines(at, modes, p) for p in places), key=lambda found: found[1])
-    if abs(size) < max(SMALLEST, STEP_MISFITS * misfit) or _misfit(drift) < BETTER * misfit:
+    if abs(size) < max(SMALLEST_STEP_NS, STEP_MISFITS * misfit) or _misfit(drift) < LEAST_MISFIT_RATIO * misfit:
         return None
     return float(at[place - 1] + at[place]) / 2, size
 

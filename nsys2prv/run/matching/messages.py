@@ -45,7 +45,7 @@ MESSAGE_KEY = ("communicator", "source", "target", "tag", "sequence")
 # Highest tag of a line: a 32-bit number. Tags of messages may be higher.
 HIGHEST_LINE_TAG = 2**31 - 1
 # Number of mismatches of a run that are listed one by one.
-TOLD = 5
+MOST_MISMATCHES_TOLD = 5
 UNMATCHED = {SEND: Loss.NO_RECEIVE, RECEIVE: Loss.NO_SEND}
 
 
@@ -68,7 +68,7 @@ class MatchCounts:
             self.left[key] = self.left.get(key, 0) + n
         self.operations += other.operations
         self.mismatched += other.mismatched
-        self.mismatches = sorted(self.mismatches + other.mismatches)[:TOLD]
+        self.mismatches = sorted(self.mismatches + other.mismatches)[:MOST_MISMATCHES_TOLD]
 
     def draw(self, messages: pl.DataFrame) -> None:
         """Count drawn messages."""
@@ -128,7 +128,7 @@ def check_collectives(ends: pl.DataFrame, ranks: Sequence[int]) -> MatchCounts:
         | (pl.col("present") < pl.col("ranks"))
     )
     counts.mismatched += wrong.height
-    for row in wrong.sort(key).head(TOLD).rows(named=True):
+    for row in wrong.sort(key).head(MOST_MISMATCHES_TOLD).rows(named=True):
         counts.mismatches.append((row["communicator"], row["sequence"], _difference(row)))
     return counts
 
