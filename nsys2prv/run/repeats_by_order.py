@@ -27,7 +27,7 @@ LEAST_USUAL_SHARE, STRICT_USUAL_SHARE = 0.6, 0.75
 MOST_LAUNCHES_OF_ITERATION = 8
 # If so many distances of a kernel are usual, and too short for an iteration, it is a loop within an iteration.
 SHORT_LOOP_SHARE = 0.9
-# A step has clearly more equal distances than another one if their share is so many times as high: 8/7 of groups of eight.
+# Of a step clearly more distances are equal than of another one: so many times their share; 8/7 of groups of eight.
 CLEARLY_MORE = 1.1
 # Most kernels of a process that are looked at, those with the longest distances first.
 MOST_KERNEL_NAMES = 100
