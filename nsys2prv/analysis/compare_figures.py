@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.run_figures import ITERATION_MEAN, RunFigures
+from nsys2prv.analysis.run_figures import CLASS_TIME, ITERATION_MEAN, KERNEL_TIME, RunFigures
 
 # `difference` is b less a, `change_percent` that of a (null where a is 0 or missing).
 COMPARISON = {
@@ -49,7 +49,9 @@ def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int], alik
     """
     if not all(iterations):
         return table
-    of_window = pl.col("what").is_in(SUMS) & pl.col("name").ne("count") | pl.col("what").str.ends_with(", total_ns")
+    of_window = pl.col("what").is_in(SUMS) & pl.col("name").ne("count") | pl.col("what").is_in(
+        [CLASS_TIME, KERNEL_TIME]
+    )
     each = {
         name: pl.when(of_window).then(pl.col(name) / count).otherwise(name)
         for name, count in zip("ab", iterations, strict=True)

@@ -10,8 +10,10 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.comparison import BELOW, Comparison, without_iterations
+from nsys2prv.analysis.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, unit_of_figure
 from nsys2prv.analysis.significance import Change, least_iterations, shared_ranks, whole_iterations
 from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+from nsys2prv.model.units import MS, Unit
 
 NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 # Names of changes that are tested, and of figures: name -> (what, name) of COMPARISON.
@@ -67,7 +69,7 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgm
             near, names = did_you_mean(one.name, known), few(known, len(FIGURES) + NAMES_SHOWN)
             cause = f"--fail-on {short(one.text)!r}: no figure {short(one.name)!r}{near}"
             raise UsageError(f"{cause}; the figures are: {names}")
-        if one.unit != "%" and _is_fraction(figures.get(one.name, ("",))[0]):
+        if one.unit != "%" and one.name in figures and figures[one.name].unit != MS:
             raise UsageError(f"--fail-on {short(one.text)!r}: {one.name} is no time; give its change in %")
     return [
         _tested(comparison, one) if one.name in (ITERATION_TIME, COMPUTE_TIME) else _judged(one, figures)
@@ -75,21 +77,23 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgm
     ]
 
 
-ComparedFigure = tuple[str, float | None, float | None]
+class ComparedFigure(NamedTuple):
+    """A figure of both runs in its JSON's unit, None where a run lacks it. `unit`: the one that it is shown in."""
+
+    what: str
+    unit: Unit
+    a: float | None
+    b: float | None
 
 
 def _figures(table: pl.DataFrame) -> dict[str, ComparedFigure]:
-    """Return (what, a, b) of each figure by its name in conditions: FIGURES, phases, families, kernels."""
-    rows = {(what, name): (what, a, b) for what, name, a, b, *_ in table.rows()}
-    named = {name: rows.get(key, (key[0], None, None)) for name, key in FIGURES.items()}
-    for (what, name), figure in rows.items():
-        if what == "phase" or what.endswith(", total_ns"):
-            named.setdefault(name, figure)
-    return named
-
-
-def _is_fraction(what: str) -> bool:
-    return what in ("efficiency", "phase")
+    """Return each figure by its name in conditions: FIGURES, phases, families, kernels."""
+    rows = {(what, name): (a, b) for what, name, a, b, *_ in table.rows()}
+    keys = dict(FIGURES)
+    for what, name in rows:
+        if what in (PHASE, CLASS_TIME, KERNEL_TIME):
+            keys.setdefault(name, (what, name))
+    return {n: ComparedFigure(key[0], unit_of_figure(*key), *rows.get(key, (None, None))) for n, key in keys.items()}
 
 
 def _exceeds(condition: Condition, a: float, b: float) -> bool:
@@ -101,15 +105,14 @@ def _exceeds(condition: Condition, a: float, b: float) -> bool:
 
 
 def _judged(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgment:
-    what, a, b = figures[condition.name]
+    what, unit, a, b = figures[condition.name]
     # A kernel of only one run took no time in the other.
-    in_one = what.endswith(", total_ns") and (a is None) != (b is None)
+    in_one = what in (CLASS_TIME, KERNEL_TIME) and (a is None) != (b is None)
     if not in_one and (a is None or b is None):
         return Judgment(condition, None, f"{condition.text}: cannot be told, a run lacks this figure")
     one, other = a or 0.0, b or 0.0
-    scale, unit = (100, "%") if _is_fraction(what) else (1e-6, "ms")
     change = f" ({100 * (other - one) / one:+.1f} %)" if one else ""
-    values = f"{scale * other:.3f} {unit} instead of {scale * one:.3f}{change}"
+    values = f"{unit.scale * other:.3f} {unit.sign} instead of {unit.scale * one:.3f}{change}"
     return Judgment(condition, _exceeds(condition, one, other), f"{condition.text}: {condition.name} is {values}")
 
 

@@ -11,9 +11,11 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import NcclAs
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
+from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
 
-# Scope of figures that are means over the steady iterations.
-ITERATION_MEAN = "iteration, mean"
+# Scope of figures that are means over the steady iterations; what figures of the program's kernels are.
+ITERATION_MEAN, CLASS_TIME, KERNEL_TIME = "iteration, mean", "class, total_ns", "kernel, total_ns"
+EFFICIENCY, PHASE = "efficiency", "phase"
 
 
 class RunFigures(NamedTuple):
@@ -72,10 +74,10 @@ def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
         ("window", "duration_ns"): analysis.window.spans.total(),
         ("run", "ranks"): analysis.run.rank_count,
         ("devices", "count"): len(e.devices),
-        ("efficiency", "parallel"): e.parallel,
-        ("efficiency", "load_balance"): e.load_balance,
-        ("efficiency", "communication"): e.communication,
-        ("efficiency", "orchestration"): e.orchestration,
+        (EFFICIENCY, "parallel"): e.parallel,
+        (EFFICIENCY, "load_balance"): e.load_balance,
+        (EFFICIENCY, "communication"): e.communication,
+        (EFFICIENCY, "orchestration"): e.orchestration,
         ("devices", "useful_ns"): sum(t.useful_ns for t in e.devices),
         ("devices", "busy_ns"): sum(t.busy_ns for t in e.devices),
     }
@@ -90,8 +92,8 @@ def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
         times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
         values |= {(ITERATION_MEAN, n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
     for phase in analysis.phases:
-        values["phase", phase.name] = phase.efficiency.parallel
-    for table, what in ((analysis.classes, "class, total_ns"), (analysis.kernels, "kernel, total_ns")):
+        values[PHASE, phase.name] = phase.efficiency.parallel
+    for table, what in ((analysis.classes, CLASS_TIME), (analysis.kernels, KERNEL_TIME)):
         over_all = table.filter(pl.col("rank").is_null())
         name = "family" if "family" in over_all.columns else "name"
         sums = over_all.group_by(name).agg(pl.col("total_ns").sum()).sort("total_ns", name, descending=[True, False])
@@ -101,3 +103,23 @@ def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
     for fit in reversed(over_all_gpus.values()):
         values |= {(fit.metric, " + ".join(c.classes)): c.mean for c in fit.classes if c.mean is not None}
     return values
+
+
+def unit_of_figure(what: str, name: str) -> Unit:
+    """Return the unit of a figure to compare."""
+    if what in (EFFICIENCY, PHASE):
+        return FRACTION
+    if _named_here(what):
+        return unit_of(name) or COUNT
+    return unit_of(what) or NUMBER
+
+
+def words_of_figure(what: str, name: str) -> tuple[str, str]:
+    """Return what a figure to compare is of, and its name, as words without the unit."""
+    of = "memory operations" if what == "memory" else what.removesuffix(", total_ns")
+    return of, words_of(name) if _named_here(what) else name
+
+
+def _named_here(what: str) -> bool:
+    """Return False for figures that have names of the program, which say nothing."""
+    return what in ("window", "run", "devices", "overlap", "memory", EFFICIENCY) or what.endswith(", mean")

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.conditions import Judgment
-from nsys2prv.analysis.run_figures import RunFigures
+from nsys2prv.analysis.run_figures import KERNEL_TIME, RunFigures, unit_of_figure, words_of_figure
 from nsys2prv.cli.text_table import aligned, printable
 
 HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")
@@ -55,7 +55,7 @@ def _cell(text: str) -> str:
 
 def _rows(comparison: Comparison, top: int) -> list[list[str]]:
     table = comparison.per_iteration
-    of_kernels = pl.col("what").str.starts_with("kernel")
+    of_kernels = pl.col("what") == KERNEL_TIME
     # A kernel of only one run took no time in the other.
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
     kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False]).head(top)
@@ -65,13 +65,8 @@ def _rows(comparison: Comparison, top: int) -> list[list[str]]:
 def _row(
     what: str, name: str, a: float | None, b: float | None, difference: float | None, change: float | None
 ) -> list[str]:
-    """Return the cells of a figure in its unit: ms for times, % for efficiencies."""
-    scale, unit, digits = 1.0, "", 0 if what in ("run", "devices") else 2
-    if name.endswith("_ns") or what.endswith(", total_ns"):
-        scale, unit, digits = 1e-6, "ms", 3
-    elif what in ("efficiency", "phase"):
-        scale, unit, digits = 100.0, "%", 1
-    values = ["" if one is None else f"{scale * one:z.{digits}f}" for one in (a, b, difference)]
-    named = name.removesuffix("_ns").replace("_", " ") if "total_ns" not in what and what != "phase" else name
-    said = what.removesuffix(", total_ns").replace("memory", "memory operations")
-    return [said[:WIDTH], named[:WIDTH], unit, *values, "" if change is None else f"{change:+.1f}"]
+    """Return the cells of a figure in its unit."""
+    unit = unit_of_figure(what, name)
+    values = ["" if one is None else unit.text(one) for one in (a, b, difference)]
+    words = (text[:WIDTH] for text in words_of_figure(what, name))
+    return [*words, unit.sign, *values, "" if change is None else f"{change:+.1f}"]

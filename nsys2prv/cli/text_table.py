@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nsys2prv.model.units import MS
+
 # Rows of a long table that the terminal shows.
 TABLE_ROWS = 10
 
@@ -27,4 +29,4 @@ def printable(text: str) -> str:
 
 def ms(ns: float) -> str:
     """Write a time in milliseconds."""
-    return f"{ns / 1e6:.3f}"
+    return MS.text(ns)

@@ -12,7 +12,11 @@ from typing import Any
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
+from nsys2prv.model.units import unit_of, words_of
 from nsys2prv.model.version import VERSION
+
+# Names of evidence that is called by its unit alone.
+_NOUNS = {"GB/s": "bandwidth", "MB": "size"}
 
 
 def run_facts(analysis: Analysis, name: str) -> str:
@@ -101,14 +105,13 @@ def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
 
 
 def _pair(key: str, value: Any) -> tuple[str, str]:
-    """Return name and value of a piece of evidence as texts; its unit is the end of its name."""
+    """Return name and value of a piece of evidence as texts."""
+    unit = unit_of(key)
     if isinstance(value, list | tuple):
         return key.replace("_", " "), ", ".join(map(str, value))
-    if key.endswith("_ns"):
-        return key.removesuffix("_ns").replace("_", " "), f"{value / 1e6:.3f} ms"
-    if key.endswith("gb_s"):
-        return key.removesuffix("gb_s").replace("_", " ").strip() or "bandwidth", f"{value:.3f} GB/s"
-    return key.replace("_", " "), str(value)
+    if unit is None or not unit.sign:
+        return key.replace("_", " "), str(value)
+    return words_of(key) or _NOUNS[unit.sign], f"{unit.text(value)} {unit.sign}"
 
 
 def _link(one: Finding, analysis: Analysis, side: int) -> str:

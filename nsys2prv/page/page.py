@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -14,9 +14,11 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.comparison import Comparison
+from nsys2prv.analysis.run_figures import unit_of_figure, words_of_figure
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import FAMILIES
 from nsys2prv.model.palette import KINDS as COLORS
+from nsys2prv.model.units import MS
 from nsys2prv.page import detail, head
 from nsys2prv.page.encoding import columns_block, json_block
 from nsys2prv.page.lines import KINDS, Timeline, timeline
@@ -89,24 +91,16 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
     if changes:
         yield table_of("comparison", "significance", "Changes, and their significance", changes)
     unit = "an iteration" if all(comparison.iterations) else "the window"
-    times = [row for row in values["per_iteration"] if _is_time(row)]
-    # The unit moves from the names of rows to the heads of columns.
-    named = [
-        {
-            "what": row["what"].removesuffix(", total_ns"),
-            "name": row["name"].removesuffix("_ns").replace("_", " ") if row["name"].endswith("_ns") else row["name"],
-            **{f"{n}_ns": row[n] for n in ("a", "b", "difference")},
-            "change_percent": row["change_percent"],
-        }
-        for row in times
-    ]
-    yield table_of("comparison", "times", f"Times of A and B: sums over the ranks in {unit}", named)
-    others = [row for row in values["per_iteration"] if not _is_time(row)]
+    times, others = [], []
+    for row in values["per_iteration"]:
+        what, name = words_of_figure(row["what"], row["name"])
+        if unit_of_figure(row["what"], row["name"]) == MS:
+            own = {f"{n}_ns": row[n] for n in ("a", "b", "difference")}
+            times.append({"what": what, "name": name, **own, "change_percent": row["change_percent"]})
+        else:
+            others.append({**row, "what": what, "name": name})
+    yield table_of("comparison", "times", f"Times of A and B: sums over the ranks in {unit}", times)
     yield table_of("comparison", "figures", "Other figures of A and B", others)
-
-
-def _is_time(row: Mapping[str, Any]) -> bool:
-    return str(row["name"]).endswith("_ns") or str(row["what"]).endswith("total_ns")
 
 
 def _side(analysis: Analysis, name: str, drawn: Timeline, blocks: _Blocks) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.model.units import COUNT, NUMBER, head_of, unit_of
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -37,16 +38,6 @@ class PageTable(NamedTuple):
         return len(self.columns[0].values) if self.columns else 0
 
 
-# Times that are of single calls, kernels or operations: in us, others in ms.
-_SHORT = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns", "wait_p50_ns", "wait_p90_ns",
-          "wait_p99_ns", "call_p50_ns", "kernel_p50_ns", "period_ns")  # fmt: skip
-# Fractions of 1 that are shown in percent.
-_FRACTIONS = ("share", "gain", "bubble", "ideal")
-# Factors of efficiencies and the like, with four digits.
-_FACTORS = ("parallel", "load_balance", "communication", "orchestration", "serialization", "transfer", "r2",
-            "r2_left_out", "value", "p", "level", "a", "b", "difference")  # fmt: skip
-# Numbers that are no quantity: as they are.
-_NUMBERS = ("rank", "gpu", "gpu_waited_for", "iteration", "repeat", "waited_for", "stage", "pipeline", "span")
 # Text in place of a number that is not known.
 _NONE = {"rank": "all", "waited_for": "another rank", "span": "all"}
 _TITLES = {
@@ -54,13 +45,9 @@ _TITLES = {
     "waited_for": "waits for rank",
     "gpu_waited_for": "waits for gpu",
     "call": "longest call of the host",
-    "bubble": "bubble %",
-    "ideal": "ideal %",
-    "time_percent": "time %",
     "wait_p50_ns": "to start p50 us",
     "wait_p90_ns": "to start p90 us",
     "wait_p99_ns": "to start p99 us",
-    "ns": "ms",
     "start_ns": "at ms",
 }
 _ALL_RANKS = "The first rows, whose rank is `all`, are sums over all ranks."
@@ -85,27 +72,13 @@ def table_of(section: str, key: str, title: str, rows: Records, note: str = "", 
 
 
 def _column(name: str, values: list[Any], title: str | None) -> PageColumn:
-    plain = name.removesuffix("_ns").replace("_", " ")
-    known = title or _TITLES.get(name)
+    head = title or _TITLES.get(name) or head_of(name)
     listed = [" + ".join(map(str, value)) if isinstance(value, list) else value for value in values]
     kinds = {type(value) for value in listed if value is not None}
     if not kinds <= {int, float}:
-        return PageColumn(known or plain, None, None, listed)
-    if name in _NUMBERS:
-        return PageColumn(known or plain, 1, 0, [_NONE.get(name) if v is None else v for v in listed])
-    if name in _SHORT:
-        return PageColumn(known or f"{plain} us", 1e-3, 3, listed)
-    if name == "ns" or name.endswith("_ns"):
-        return PageColumn(known or f"{plain} ms", 1e-6, 3, listed)
-    if name == "bytes":
-        return PageColumn(known or "MB", 1e-6, 3, listed)
-    if name in _FRACTIONS:
-        return PageColumn(known or f"{plain} %", 100, 1, listed)
-    if name.endswith("_gb_s") or name == "gb_s":
-        return PageColumn(known or f"{name.removesuffix('gb_s').replace('_', ' ')}GB/s", 1, 3, listed)
-    if name.endswith("percent"):
-        return PageColumn(known or plain, 1, 1, listed)
-    return PageColumn(known or plain, 1, 0 if kinds == {int} else 4 if name in _FACTORS else 2, listed)
+        return PageColumn(head, None, None, listed)
+    unit = unit_of(name) or (COUNT if kinds == {int} else NUMBER)
+    return PageColumn(head, unit.scale, unit.digits, [_NONE.get(name) if v is None else v for v in listed])
 
 
 def _verdict(values: Mapping[str, Any]) -> Iterator[PageTable]:
@@ -153,8 +126,7 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
         for r in (*every, *values["overlap_by_operation"])
         if r["communication_ns"]
     ]
-    yield table_of("overlap", "overlap", "Communication", both, communication_ns="ms",
-                   overlapped_percent="overlapped %")  # fmt: skip
+    yield table_of("overlap", "overlap", "Communication", both, communication_ns="ms")
 
 
 def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
@@ -162,7 +134,7 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
         {**r, "waiting_percent": 100 * r["waiting_ns"] / r["ns"] if r["ns"] else None} for r in values["communication"]
     ]
     title = "Waiting and transfer of NCCL kernels and MPI calls (those at one time count twice)"
-    yield table_of("communication", "communication", title, split, waiting_percent="waiting %")
+    yield table_of("communication", "communication", title, split)
     note = ""
     if values["clock_error_ns"]:
         error = values["clock_error_ns"] / 1e6
@@ -172,7 +144,7 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     yield table_of("waiting", "waiting_of_gpus", title, values["waiting_of_gpus"])
     total = max(sum(r["ns"] for r in values["causes"]), 1)
     causes = [{**r, "percent": 100 * r["ns"] / total} for r in values["causes"]]
-    heads = {"kind": "work", "name": "in", "ns": "waiting ms", "percent": "%", "ranks": "ranks that wait"}
+    heads = {"kind": "work", "name": "in", "ns": "waiting ms", "ranks": "ranks that wait"}
     yield table_of(
         "causes",
         "causes",
@@ -183,10 +155,11 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     path = values["critical_path"]
     length = max(path["length_ns"], 1)
     by_kind = [{**r, "percent": 100 * r["ns"] / length} for r in path["by_kind"]]
-    yield table_of("critical-path", "critical_path", "Critical path", by_kind, percent="%")
+    yield table_of("critical-path", "critical_path", "Critical path", by_kind)
     by_class = [{**r, "percent": 100 * r["ns"] / length} for r in path["by_class"]]
-    yield table_of("critical-path", "critical_path_classes", "Critical path by family of kernels", by_class,
-                   family="kernels", percent="%")  # fmt: skip
+    yield table_of(
+        "critical-path", "critical_path_classes", "Critical path by family of kernels", by_class, family="kernels"
+    )
     by_rank = [r for r in path["by_rank"] if r["rank"] is not None]
     yield table_of("critical-path", "critical_path_ranks", "Critical path by rank", by_rank)
     yield table_of("critical-path", "critical_path_pieces", "Longest pieces of the critical path", path["pieces"])
@@ -194,8 +167,7 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     note = "Span `all` is the whole window; the others are its spans of time, counted from 0."
     yield table_of("idle-causes", "idle_causes", "Causes of idle time, by device", idle, note)
     changes = [{**r, "replay_error_percent": 100 * path["replay_error"]} for r in values["what_if"]]
-    yield table_of("what-if", "what_if", "What if", changes, iteration_ns="predicted ms",
-                   replay_error_percent="replay error %")  # fmt: skip
+    yield table_of("what-if", "what_if", "What if", changes, iteration_ns="predicted ms")
     beside = [{**r, "lost_ns": r["waiting_ns"] + r["transfer_ns"]} for r in values["contention"]]
     heads = {"waiting": "beside waiting", "waiting_error": "+-", "transfer": "beside transfer", "transfer_error": "+-"}
     yield table_of("contention", "contention", "Kernels beside communication, all ranks, by family", beside, **heads)

@@ -14,6 +14,7 @@ from runs import ROOT, SAMPLES, Command
 from step_runs import SLOWER, USUAL, run_of
 
 import nsys2prv
+from nsys2prv.analysis.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, unit_of_figure, words_of_figure
 
 GPT, HALO = SAMPLES / "gpt-ddp", SAMPLES / "mpi-halo"
 
@@ -29,6 +30,25 @@ def slower_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
         longer = 'UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET "end" = "end" + ("end" - start) / 20 WHERE '
         assert connection.execute(longer + kernels).rowcount > 1000
     return folder
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "sign", "words"),
+    [
+        ("window", "duration_ns", "ms", ("window", "duration")),
+        ("iteration step #, mean", "own_ns", "ms", ("iteration step #, mean", "own")),
+        ("memory", "total_ns", "ms", ("memory operations", "total")),
+        ("devices", "count", "", ("devices", "count")),
+        ("efficiency", "load_balance", "%", ("efficiency", "load balance")),
+        # Names of programs say nothing of the unit.
+        (PHASE, "wait_ns", "%", ("phase", "wait_ns")),
+        (KERNEL_TIME, "fill_bytes", "ms", ("kernel", "fill_bytes")),
+        (CLASS_TIME, "share", "ms", ("class", "share")),
+        ("GPU memory [Throughput %]", "wait_ns", "", ("GPU memory [Throughput %]", "wait_ns")),
+    ],
+)
+def test_each_figure_has_its_unit(what: str, name: str, sign: str, words: tuple[str, str]) -> None:
+    assert (unit_of_figure(what, name).sign, words_of_figure(what, name)) == (sign, words)
 
 
 @pytest.fixture
