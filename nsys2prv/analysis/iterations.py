@@ -82,6 +82,16 @@ def iterations(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window
     return named.with_columns(own_ns=own).select(*ITERATION).sort("repeat", "iteration", "rank")
 
 
+def iteration_means(iterations: pl.DataFrame) -> pl.DataFrame:
+    """Return rank, the number of its steady `iterations` and their mean times (ns), of those columns that have any.
+
+    `iterations`: ITERATION.
+    """
+    names = [c for c in iterations.columns if c.endswith("_ns") and c != "start_ns"]
+    means = iterations.filter("steady").group_by("rank").agg(pl.len().alias("iterations"), pl.col(names).mean())
+    return means.sort("rank").select("rank", "iterations", *(n for n in names if means[n].fill_null(0).ne(0).any()))
+
+
 def _with_mpi(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
     """Add to OCCURRENCE `mpi_ns`, the time that its task is in MPI calls meanwhile."""
     calls = run.calls.filter(pl.col("kind") == MPI)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 
 import polars as pl
 
+from nsys2prv.analysis import shown_tables as shown
+from nsys2prv.analysis.analysis_json import device_values, fractions
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.efficiency import Efficiency
+from nsys2prv.analysis.host import HostTime
+from nsys2prv.analysis.iterations import iteration_means
 from nsys2prv.analysis.metrics import ClassMean
 from nsys2prv.analysis.sentences import found_by, left_out, window_name
+from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
-from nsys2prv.cli.explanation_tables import Section, explanation_sections
+from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.ncu_tables import ncu_sections
 from nsys2prv.cli.sections import SECTIONS
-from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
+from nsys2prv.cli.text_table import ALL_RANKS, TABLE_ROWS, Section, aligned, ms, printable, section
 from nsys2prv.cli.waiting_tables import waiting_sections
 from nsys2prv.errors import few, short
 
@@ -23,6 +27,8 @@ from nsys2prv.errors import few, short
 MOST_ITERATIONS = 20
 # Highest number of GPUs with a column in a table.
 MANY = 8
+# Longest text of a finding.
+FINDING_WIDTH = 1000
 
 
 def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Collection[str] = SECTIONS) -> str:
@@ -54,18 +60,16 @@ def window_lines(analysis: Analysis, counting: bool = True) -> Iterator[str]:
     yield from left_out(analysis)
 
 
-def _findings(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
-    rows = [
-        [str(one.severity), one.id, ms(one.cost_ns), f"{100 * one.share:.1f}", one.confidence, one.title]
-        for one in analysis.findings
-    ]
-    return ["severity", "id", "cost ms", "%", "confidence", "finding"], rows
+def _findings(analysis: Analysis) -> Section:
+    rows = [one.as_json() for one in analysis.findings]
+    columns = ("severity", "id", "cost_ns", "share", "confidence", "title")
+    return section(shown.FINDINGS, columns, rows, width=FINDING_WIDTH)
 
 
 def _defects(analysis: Analysis) -> list[str]:
     """List the defects of the reports, the worst first, with their effects."""
     lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in analysis.run.defects]
-    return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
+    return ["", f"{shown.DEFECTS.title}:", *lines] if lines else []
 
 
 def short_text_of(analysis: Analysis) -> str:
@@ -86,96 +90,53 @@ def short_text_of(analysis: Analysis) -> str:
 
 def sections(analysis: Analysis, held: bool) -> Iterator[Section]:
     """Yield name, title, column names and rows of each table, in order of importance."""
-    yield "findings", "Findings", *_findings(analysis)
-    yield "efficiency", "Device efficiency", *_efficiency(analysis)
-    yield "efficiency", "Communication efficiency of the window", *_factors(analysis)
-    yield "devices", "Device time", *_devices(analysis.efficiency)
-    yield "host", "Host side", *_host_efficiency(analysis)
-    yield "host", "Time of main threads", *_host(analysis)
-    yield "overlap", "Communication", *_overlap(analysis)
+    yield _findings(analysis)
+    yield _efficiency(analysis)
+    yield _factors(analysis)
+    times = ("rank", "host", "gpu", "useful_ns", "busy_ns")
+    yield section(shown.DEVICES, times, device_values(analysis.efficiency))
+    yield section(shown.HOST, ("factor", "value"), shown.host_factors(analysis.host))
+    yield section(shown.MAIN_THREADS, HostTime._fields, [time._asdict() for time in analysis.host.ranks])
+    yield _overlap(analysis)
     yield from waiting_sections(analysis.explanation, analysis.run)
     yield from explanation_sections(analysis.explanation, analysis.run)
     yield from _metrics(analysis, held)
-    yield "iterations", "Iterations, mean by rank", *_iterations(analysis)
-    yield "classes", "Kernel classes, all ranks", *_sums(analysis.classes, ["family"])
-    yield "kernels", "Kernels, all ranks", *_sums(analysis.kernels, ["class", "name"])
+    means = iteration_means(analysis.iterations)
+    yield section(shown.ITERATION_MEANS, means.columns, means.to_dicts())
+    yield _sums(shown.CLASSES, analysis.classes, "family")
+    yield _sums(shown.KERNELS, analysis.kernels, "class", "name")
     yield from ncu_sections(analysis)
-    yield "memory", "Memory operations, all ranks", *_sums(analysis.memory, ["name"])
+    yield _sums(shown.MEMORY, analysis.memory, "name")
     yield from launch_sections(analysis)
-    yield "api", "Host calls, all ranks", *_sums(analysis.api, ["kind", "name"])
-    yield "ranges", "NVTX ranges on the device (by process)", *_ranges(analysis.ranges)
-    yield "nvtx", "NVTX ranges on the host, all ranks", *_sums(analysis.nvtx, ["name"])
-    yield "idle", "Longest idle times by device", *_gaps(analysis.gaps)
+    yield _sums(shown.API, analysis.api, "kind", "name")
+    yield section(shown.RANGES, analysis.ranges.columns, analysis.ranges.head(TABLE_ROWS).to_dicts())
+    yield _sums(shown.NVTX, analysis.nvtx, "name")
+    yield _gaps(analysis.gaps)
 
 
-def _fraction(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
-
-
-def _efficiency(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+def _efficiency(analysis: Analysis) -> Section:
     every = analysis.iteration_efficiency
     longest_first = sorted(range(len(every)), key=lambda n: -every[n].efficiency.window_ns)
     longest = [every[n] for n in sorted(longest_first[:MOST_ITERATIONS])]
     named = [(analysis.question.window, analysis.efficiency)]
     named += [(p.name, p.efficiency) for p in (*analysis.phases, *longest)]
-    rows = [
-        [
-            short(name),
-            ms(e.window_ns),
-            *map(_fraction, (e.parallel, e.load_balance, e.communication, e.orchestration)),
-        ]
-        for name, e in named
-        if e.measured
-    ]
+    rows = [{"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in named if e.measured]
     if rows and (more := len(every) - len(longest)):
-        rows.append([f"(shorter iterations, not shown: {more})", *[""] * 5])
-    return ["of", "window ms", "parallel", "= load balance", "x communication", "x orchestration"], rows
+        rows.append({"name": f"(shorter iterations, not shown: {more})"})
+    columns = ("name", "window_ns", "parallel", "load_balance", "communication", "orchestration")
+    return section(shown.EFFICIENCY, columns, rows)
 
 
-def _factors(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
+def _factors(analysis: Analysis) -> Section:
     factors = analysis.communication_factors
-    rows = [[_fraction(analysis.efficiency.communication), *map(_fraction, factors.values())]] if factors else []
-    return ["communication", "= serialization", "x transfer"], rows
+    rows = [{"communication": analysis.efficiency.communication, **factors}] if factors else []
+    return section(shown.FACTORS, ("communication", "serialization", "transfer"), rows)
 
 
-def _devices(found: Efficiency) -> tuple[list[str], list[list[str]]]:
-    rows = [
-        [str(t.device.rank), t.device.host, str(t.device.gpu), ms(t.useful_ns), ms(t.busy_ns)] for t in found.devices
-    ]
-    return ["rank", "host", "gpu", "useful ms", "busy ms"], rows
-
-
-def _host(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
-    rows = [[str(t.rank), ms(t.mpi_ns), ms(t.cuda_ns), ms(t.synchronization_ns)] for t in analysis.host.ranks]
-    return ["rank", "MPI ms", "CUDA calls ms", "waiting in synchronization ms"], rows
-
-
-def _host_efficiency(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
-    names = {
-        "offload": "device offload (upper bound)",
-        "mpi": "MPI parallel",
-        "mpi_balance": "  = load balance",
-        "mpi_communication": "  x communication",
-    }
-    values = analysis.host._asdict()
-    return ["host efficiency", ""], [[n, f"{values[k]:.4f}"] for k, n in names.items() if values[k] is not None]
-
-
-def _overlap(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
-    rows = [
-        [
-            str(row["rank"]),
-            row["communicator"] or "",
-            row["operation"],
-            str(row["kernels"]),
-            "" if row["bytes"] is None else f"{row['bytes'] / 1e6:.3f}",
-            *(ms(row[f"{n}_ns"]) for n in ("communication", "overlapped", "exposed")),
-            f"{100 * row['overlapped_ns'] / row['communication_ns']:.1f}",
-        ]
-        for row in analysis.overlap.filter(pl.col("communication_ns") > 0).rows(named=True)
-    ]
-    head = ["rank", "communicator", "operation", "kernels", "MB", "ms", "overlapped ms", "exposed ms", "overlapped %"]
-    return head, rows
+def _overlap(analysis: Analysis) -> Section:
+    rows = analysis.overlap.filter(pl.col("communication_ns") > 0).to_dicts()
+    told = shown.with_percent(rows, "overlapped_percent", "overlapped_ns", "communication_ns")
+    return section(shown.OVERLAP, (*analysis.overlap.columns, "overlapped_percent"), told)
 
 
 def _metrics(analysis: Analysis, held: bool) -> Iterator[Section]:
@@ -200,17 +161,6 @@ def _mean(found: ClassMean, held: bool) -> str:
     return found.note or f"{found.mean:.1f} +-{found.std_error:.1f}"
 
 
-def _iterations(analysis: Analysis) -> tuple[list[str], list[list[str]]]:
-    names = [c for c in analysis.iterations.columns if c.endswith("_ns") and c != "start_ns"]
-    means = analysis.iterations.filter("steady").group_by("rank").agg(pl.len(), pl.col(names).mean()).sort("rank")
-    shown = [n for n in names if means[n].null_count() < means.height and means[n].fill_null(0).ne(0).any()]
-    rows = [
-        [str(row["rank"]), str(row["len"]), *("" if row[n] is None else ms(row[n]) for n in shown)]
-        for row in means.rows(named=True)
-    ]
-    return ["rank", "iterations", *(n.removesuffix("_ns").replace("_", " ") + " ms" for n in shown)], rows
-
-
 def _ranks(analysis: Analysis) -> list[str]:
     ranks = analysis.ranks
     if ranks is None:
@@ -232,46 +182,20 @@ def _ranks(analysis: Analysis) -> list[str]:
     ]
 
 
-def _sums(table: pl.DataFrame, by: Sequence[str]) -> tuple[list[str], list[list[str]]]:
-    top = table.filter(pl.col("rank").is_null()).head(TABLE_ROWS)
+def _sums(table: ShownTable, sums: pl.DataFrame, *by: str) -> Section:
+    rows = sums.filter(pl.col("rank").is_null()).head(TABLE_ROWS).to_dicts()
+    times = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns")
+    return section(table, ("time_percent", "total_ns", "instances", *times, *by), rows, ALL_RANKS)
+
+
+def _gaps(table: pl.DataFrame) -> Section:
     rows = [
-        [
-            f"{row['time_percent']:.1f}",
-            ms(row["total_ns"]),
-            str(row["instances"]),
-            *(
-                f"{row[c] / 1000:.3f}"
-                for c in ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns")
-            ),
-            *(short(str(row[c])) for c in by),
-        ]
-        for row in top.rows(named=True)
+        {
+            **row,
+            "after": short(row["after"] or "", 30),
+            "before": short(row["before"] or "", 30),
+            "call": f"{short(row['call'])} {ms(row['call_ns'])} ms" if row["call"] else "",
+        }
+        for row in table.to_dicts()
     ]
-    head = ["time %", "total ms", "instances", "avg us", "p50 us", "p90 us", "p99 us", "min us", "max us", "stddev us"]
-    return [*head, *by], rows
-
-
-def _ranges(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
-    rows = [
-        [short(name), str(count), ms(host), str(launched), ms(device), *map(ms, tail)]
-        for name, count, host, launched, device, *tail in table.head(TABLE_ROWS).rows()
-    ]
-    head = ["range", "instances", "host ms", "launched", "device ms", "host p50 ms", "p90 ms", "p99 ms"]
-    return head, rows
-
-
-def _gaps(table: pl.DataFrame) -> tuple[list[str], list[list[str]]]:
-    rows = [
-        [
-            str(row["rank"]),
-            str(row["gpu"]),
-            ms(row["start_ns"]),
-            ms(row["idle_ns"]),
-            short(row["after"] or "", 30),
-            short(row["before"] or "", 30),
-            f"{short(row['call'])} {ms(row['call_ns'])} ms" if row["call"] else "",
-            short(row["range"] or ""),
-        ]
-        for row in table.rows(named=True)
-    ]
-    return ["rank", "gpu", "at ms", "idle ms", "after", "before", "longest call of the host", "range"], rows
+    return section(shown.IDLE, ("rank", "gpu", "start_ns", "idle_ns", "after", "before", "call", "range"), rows)

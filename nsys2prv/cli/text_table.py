@@ -3,11 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from nsys2prv.errors import short
 from nsys2prv.model.units import MS
+
+if TYPE_CHECKING:
+    from nsys2prv.analysis.shown_tables import Records, ShownTable
 
 # Rows of a long table that the terminal shows.
 TABLE_ROWS = 10
+# Longest text of a cell.
+CELL_WIDTH = 60
+# Behind the title of a table whose rows are sums over all ranks.
+ALL_RANKS = ", all ranks"
+
+# Name of a section, title, heads and rows of one of its tables.
+Section = tuple[str, str, list[str], list[list[str]]]
+
+
+def section(table: ShownTable, columns: Sequence[str], rows: Records, of: str = "", width: int = CELL_WIDTH) -> Section:
+    """Return some columns of a table for the terminal. `of`: behind its title; `width`: longest text of a cell."""
+    cells = [[_cell(table, column, row.get(column), width) for column in columns] for row in rows]
+    return table.section, table.title + of, [*map(table.head, columns)], cells
+
+
+def _cell(table: ShownTable, column: str, value: Any, width: int) -> str:
+    if isinstance(value, int | float):
+        return table.unit(column, whole=isinstance(value, int)).text(value)
+    return table.none.get(column, "") if value is None else short(str(value), width)
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

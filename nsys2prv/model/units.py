@@ -38,6 +38,11 @@ _BY_NAME = {
     **dict.fromkeys(_FACTORS, FACTOR),
     **dict.fromkeys(_NUMBERS, COUNT),
     "replay_error_percent": Unit("%", 1, 2),
+    "flop": Unit("GFLOP", 1e-9, 3),
+    "flop_s": Unit("TFLOP/s", 1e-12, 3),
+    "peak_flop_s": Unit("TFLOP/s", 1e-12, 1),
+    "bytes_s": Unit("GB/s", 1e-9, 1),
+    "peak_bytes_s": Unit("GB/s", 1e-9, 0),
 }
 # Of all other names: by the words at the end, which are of the unit alone.
 _BY_END = {"ns": MS, "bytes": MB, "gb_s": GB_S, "percent": PERCENT}

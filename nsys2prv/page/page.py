@@ -15,6 +15,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.comparison import Comparison
 from nsys2prv.analysis.run_figures import unit_of_figure, words_of_figure
+from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import FAMILIES
 from nsys2prv.model.palette import KINDS as COLORS
@@ -89,7 +90,7 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
     changes += [{"of": f"rank {one['rank']}, compute", **{n: v for n, v in one.items() if n != "rank"}}
                 for one in tested["ranks"]]  # fmt: skip
     if changes:
-        yield table_of("comparison", "significance", "Changes, and their significance", changes)
+        yield table_of(ShownTable("comparison", "significance", "Changes, and their significance"), changes)
     unit = "an iteration" if all(comparison.iterations) else "the window"
     times, others = [], []
     for row in values["per_iteration"]:
@@ -99,8 +100,8 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
             times.append({"what": what, "name": name, **own, "change_percent": row["change_percent"]})
         else:
             others.append({**row, "what": what, "name": name})
-    yield table_of("comparison", "times", f"Times of A and B: sums over the ranks in {unit}", times)
-    yield table_of("comparison", "figures", "Other figures of A and B", others)
+    yield table_of(ShownTable("comparison", "times", f"Times of A and B: sums over the ranks in {unit}"), times)
+    yield table_of(ShownTable("comparison", "figures", "Other figures of A and B"), others)
 
 
 def _side(analysis: Analysis, name: str, drawn: Timeline, blocks: _Blocks) -> dict[str, Any]:
