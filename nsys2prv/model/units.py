@@ -30,7 +30,7 @@ _SHORT = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns
           "wait_p99_ns", "call_p50_ns", "kernel_p50_ns", "period_ns")  # fmt: skip
 _FRACTIONS = ("share", "waiting_share", "gain", "bubble", "ideal_bubble", "ideal")
 _FACTORS = ("parallel", "load_balance", "communication", "orchestration", "serialization", "transfer", "r2",
-            "r2_left_out", "value", "p", "level", "a", "b", "difference")  # fmt: skip
+            "r2_left_out", "value", "p", "level")  # fmt: skip
 _NUMBERS = ("rank", "gpu", "gpu_waited_for", "iteration", "repeat", "waited_for", "stage", "pipeline", "span")
 _BY_NAME = {
     **dict.fromkeys(_SHORT, US),

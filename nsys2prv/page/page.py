@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -19,7 +19,7 @@ from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import FAMILIES
 from nsys2prv.model.palette import KINDS as COLORS
-from nsys2prv.model.units import MS
+from nsys2prv.model.units import FRACTION, MS, NUMBER, Unit
 from nsys2prv.page import detail, head
 from nsys2prv.page.encoding import columns_block, json_block
 from nsys2prv.page.lines import KINDS, Timeline, timeline
@@ -91,17 +91,25 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
                 for one in tested["ranks"]]  # fmt: skip
     if changes:
         yield table_of(ShownTable("comparison", "significance", "Changes, and their significance"), changes)
-    unit = "an iteration" if all(comparison.iterations) else "the window"
-    times, others = [], []
-    for row in values["per_iteration"]:
+    sums = "an iteration" if all(comparison.iterations) else "the window"
+    titles = {
+        MS: ("times", f"Times of A and B: sums over the ranks in {sums}"),
+        FRACTION: ("efficiencies", "Efficiencies of A and B"),
+        NUMBER: ("figures", "Other figures of A and B"),
+    }
+    for unit, (key, title) in titles.items():
+        words = {"a": "a", "b": "b", "difference": "b - a"}
+        heads = {name: f"{said} {unit.sign}".strip() for name, said in words.items()}
+        table = ShownTable("comparison", key, title, heads, dict.fromkeys(heads, unit))
+        yield table_of(table, [row for row, own in _compared(values["per_iteration"]) if own == unit])
+
+
+def _compared(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], Unit]]:
+    """Yield each row of a comparison with the words of its figure, and its unit: MS, FRACTION or NUMBER."""
+    for row in rows:
         what, name = words_of_figure(row["what"], row["name"])
-        if unit_of_figure(row["what"], row["name"]) == MS:
-            own = {f"{n}_ns": row[n] for n in ("a", "b", "difference")}
-            times.append({"what": what, "name": name, **own, "change_percent": row["change_percent"]})
-        else:
-            others.append({**row, "what": what, "name": name})
-    yield table_of(ShownTable("comparison", "times", f"Times of A and B: sums over the ranks in {unit}"), times)
-    yield table_of(ShownTable("comparison", "figures", "Other figures of A and B"), others)
+        unit = unit_of_figure(row["what"], row["name"])
+        yield {**row, "what": what, "name": name}, unit if unit.sign else NUMBER
 
 
 def _side(analysis: Analysis, name: str, drawn: Timeline, blocks: _Blocks) -> dict[str, Any]:

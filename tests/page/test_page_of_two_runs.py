@@ -27,7 +27,7 @@ def test_two_runs_side_by_side(analysed: Callable[[str], Analysis], opened: Call
     tables, values = one.tables(), found.as_json()
     rows = [[row[n] for n in ("a", "b", "difference", "change_percent") if row[n] is not None]
             for row in values["per_iteration"]]  # fmt: skip
-    shown = [[cell for cell in row if not isinstance(cell, str)] for key in ("times", "figures")
+    shown = [[cell for cell in row if not isinstance(cell, str)] for key in ("times", "efficiencies", "figures")
              for row in tables[f"both-{key}"]]  # fmt: skip
     assert sorted(shown) == sorted(rows)
     # Both move by the same time, each from the begin of its own window.
