@@ -25,6 +25,8 @@ from nsys2prv.errors import few, short
 
 # Highest number of iterations in a table: of more, the longest ones show.
 MOST_ITERATIONS = 20
+# Number of the longest iterations that are named.
+LONGEST = 5
 # Highest number of GPUs with a column in a table.
 MANY = 8
 # Longest text of a finding.
@@ -40,7 +42,7 @@ def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Colle
     for name, title, head, rows in sections(analysis, held):
         if rows and name in chosen:
             lines += ["", title, aligned(head, rows)]
-    lines += _ranks(analysis) if "iterations" in chosen else []
+    lines += [*_lengths(analysis), *_ranks(analysis)] if "iterations" in chosen else []
     lines += ["", *(f"warning: {text}" for text in analysis.run.remarks)] if "warnings" in chosen else []
     lines += [*(f"detail: {text}" for text in analysis.run.details)] if details else []
     if "missing" in chosen:
@@ -159,6 +161,21 @@ def _mean(found: ClassMean, held: bool) -> str:
     if held:
         return f"{found.held:.1f}"
     return found.note or f"{found.mean:.1f} +-{found.std_error:.1f}"
+
+
+def _lengths(analysis: Analysis) -> list[str]:
+    """Return how long iterations take, on the rank that takes longest in each, and which take longest."""
+    steady = analysis.iterations.filter("steady")
+    lengths = steady.group_by("repeat", "iteration").agg(ns=pl.col("total_ns").max())
+    if lengths.height < 2:
+        return []
+    longest = [
+        f"{number}{f' of repeat {repeat}' if repeat else ''} ({ms(ns)})"
+        for repeat, number, ns in lengths.sort(-pl.col("ns"), "repeat", "iteration").head(LONGEST).rows()
+    ]
+    shortest, median, decile = (float(lengths["ns"].quantile(part, "nearest") or 0) for part in (0.0, 0.5, 0.9))
+    spread = f"shortest {ms(shortest)}, median {ms(median)}, 9th decile {ms(decile)}"
+    return ["", f"Lengths in ms: {spread}; longest: iterations {', '.join(longest)}."]
 
 
 def _ranks(analysis: Analysis) -> list[str]:

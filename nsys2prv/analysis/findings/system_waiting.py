@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
-from nsys2prv.analysis.findings.starved import idle_gaps, kept_time, longest_at, system_calls
-from nsys2prv.analysis.findings.thresholds import IN_TURN
+from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
+from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
+
+# Begin of the names of the threads in which PyTorch's Gloo exchanges data and launches its copies (ProcessGroupGloo).
+GLOO_THREAD = "pt_gloo"
 
 
 def system_waiting(case: Case) -> Iterator[Finding]:
@@ -17,8 +22,9 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     least, mean = case.idle("system")
     on_path = in_system(case)
     cost = max(least, on_path.unexplained_ns)
-    in_gaps = system_calls(case.run, idle_gaps(case.analysis, kept_time(case.analysis))) if cost else None
-    if in_gaps is None or in_gaps.is_empty():
+    gaps = idle_gaps(case.analysis, kept_time(case.analysis)) if cost else None
+    in_gaps = system_calls(case.run, gaps) if gaps else None
+    if gaps is None or in_gaps is None or in_gaps.is_empty():
         return
     in_turn = cost > IN_TURN.value * least
     name, ns, calls = in_gaps.row(0)
@@ -31,7 +37,8 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         "system-waiting",
         waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn) + case.mostly_in_long("system"),
         cost,
-        interpreter_lock(case, case.run.ranks.values(), str(name))
+        _of_gloo(case, gaps)
+        or interpreter_lock(case, case.run.ranks.values(), str(name))
         or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
         "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where).",
         iterations=case.iterations,
@@ -44,4 +51,20 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show idle,api",
         cfg="basics/osrt",
         at_ns=longest_at(case.starved, "system"),
+    )
+
+
+def _of_gloo(case: Case, gaps: Gaps) -> str:
+    """Return advice where most idle time ends with a launch by a thread of Gloo; else nothing."""
+    rows = [row for row, label in enumerate(case.run.row_labels) if label.startswith(GLOO_THREAD)]
+    length = pl.col("until") - pl.col("start")
+    of_gloo, every = (
+        int(gaps.found.filter(chosen).select(length.sum()).item())
+        for chosen in (pl.col("caller_row").is_in(rows), pl.lit(True))
+    )
+    if not of_gloo or of_gloo < ONE_PLACE.value * every:
+        return ""
+    return (
+        "Ranks exchange data by Gloo: it copies from the GPU, sends by the host's network, and copies back. Use NCCL "
+        "(torch.distributed.init_process_group('nccl')) with a GPU for each rank."
     )

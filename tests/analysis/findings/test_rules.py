@@ -454,6 +454,13 @@ def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
     assert "unfused-elementwise" not in findings_of(program(f"0| {apart}"))
 
 
+@pytest.mark.parametrize(("thread", "by_gloo"), [("pt_gloo_runloop 12", True), ("python3 12", False)])
+def test_threads_of_gloo_that_launch_after_idle_times_exchange_data_on_the_host(thread: str, by_gloo: bool) -> None:
+    run = program("0| k @0 5-100, os:poll 100-800, k @800 805-990")
+    found = findings_of(run._replace(row_labels=(thread, *run.row_labels[1:])))["system-waiting"]
+    assert ("Ranks exchange data by Gloo" in found.advice) == by_gloo
+
+
 @pytest.mark.parametrize(("kinds", "named"), [("n", True), ("kkn", False)])
 def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None:
     """In advice on launches, and on a rank that launches them late. An iteration has 99 kernels and operations."""
