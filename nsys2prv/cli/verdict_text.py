@@ -28,6 +28,8 @@ LEFT_OUT = "left out: "
 MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
 # With less of the iterations than this in the window, the verdict says so.
 IN_WINDOW = 0.9
+# Longest name of a window: of more iterations apart only the number shows.
+LONGEST_WINDOW = 50
 INDENT = " " * 10
 
 
@@ -50,7 +52,10 @@ def _run(analysis: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     window = analysis.window
     lasting = iteration_ns(analysis)
     each = "" if lasting is None else f", an iteration every {ms(lasting)} ms"
-    yield f"Window: {short(printable(window_name(analysis)), 50)}, {ms(window.spans.total())} ms{each}"
+    name = printable(window_name(analysis))
+    if window.iterations and len(name) > LONGEST_WINDOW:
+        name = f"{window.name}, {len(window.iterations)} iterations"
+    yield f"Window: {short(name, LONGEST_WINDOW)}, {ms(window.spans.total())} ms{each}"
     whole = (lasting or 0) * len(window.iterations)
     if analysis.efficiency.measured and window.spans.total() < IN_WINDOW * whole:
         share = 1 - window.spans.total() / whole

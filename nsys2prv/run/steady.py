@@ -26,7 +26,9 @@ STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
 LEAST_PAUSE_RATIO, FEWEST_RECURRING_PAUSES = 5.0, 3
 # An iteration is interrupted if it takes so many times as long as the usual one, and few others do (share of all): the
 # program was compiled again, evaluated or saved, or the system stood still. Means would be of such an iteration alone.
-LEAST_INTERRUPTED_RATIO, MOST_INTERRUPTED_SHARE = 20.0, 0.1
+# FEWEST_PERIODIC of them or more at equal distances are no interruptions, but what the program does every so many
+# iterations, such as to write its results. It may take most of its time.
+LEAST_INTERRUPTED_RATIO, MOST_INTERRUPTED_SHARE, FEWEST_PERIODIC = 20.0, 0.1, 3
 # From the median absolute deviation to the standard deviation of a normal distribution.
 MAD_TO_SIGMA = 1.4826
 
@@ -176,6 +178,8 @@ def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]
     longer: list[int] = np.flatnonzero(lengths >= LEAST_INTERRUPTED_RATIO * usual).tolist()
     many = len(longer) > max(MOST_INTERRUPTED_SHARE * len(kept), 1)
     if not longer or not usual or len(kept) < FEWEST_ITERATIONS or many:
+        return {}
+    if len(longer) >= FEWEST_PERIODIC and len(np.unique(np.diff(longer))) == 1:
         return {}
     least, most = (float(end(lengths[longer])) / 1e6 for end in (np.min, np.max))
     times = f"{least:,.0f} to {most:,.0f} ms" if len(longer) > 1 else f"{most:,.0f} ms"

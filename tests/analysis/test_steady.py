@@ -131,6 +131,8 @@ def test_an_iteration_that_a_rank_began_before_another_recorded_is_left_out() ->
         ([10] * 18 + [300, 250], [18, 19]),
         ([10] * 8 + [150] + [10] * 3, []),  # long, as with a checkpoint: it counts
         ([10, 10, 10, 300, 10, 10, 10, 300], []),  # that comes again and again
+        (([10] * 9 + [300]) * 4, []),  # at equal distances: the program writes its results
+        ([10] * 9 + [300] + [10] * 9 + [300] + [10] * 12 + [300], [9, 19, 32]),
         ([10, 10, 300], []),  # too few to tell
     ],
 )

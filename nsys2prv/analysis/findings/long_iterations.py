@@ -30,8 +30,7 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     computing = max(_excess(case, steps), 0.0)
     count, most = long.found.height, long.lengths.height
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
-    of_host = starving > computing
-    cause, advice = _of_host(case) if of_host else _of_compute(case)
+    cause, advice = _cause(case, of_host=starving > computing)
     yield Finding(
         "long-iterations",
         f"{count} of {most} iterations ({_named(long.found['number'].to_list())}) take {text_ms(length)}, the others "
@@ -88,25 +87,22 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _of_host(case: Case) -> tuple[str, str]:
-    """Return cause and advice where the host is busy in the long iterations, and devices have no work."""
-    place = pause_text(chief_pause(case, case.long_steps.spans))
-    return (
-        "the host is busy meanwhile, and the device has no work",
-        f"See what the host does in them{place}: checkpoints, logs, evaluation, garbage collection (gc.freeze() before "
-        "the loop, gc.collect() when nothing waits), or code that is compiled again. Move it to another process, or do "
-        "it less often.",
-    )
-
-
-def _of_compute(case: Case) -> tuple[str, str]:
-    """Return cause and advice where the devices compute longer: more kernels, or longer ones."""
+def _cause(case: Case, of_host: bool) -> tuple[str, str]:
+    """Return what is in the long iterations, and advice. `of_host`: they are longer because devices have no work."""
     longer, usual = _kernels(case)
     if longer > SAME_COUNT.value * usual:
         return (
-            f"they launch {longer:.0f} kernels, the others {usual:.0f}",
-            "See what they do beside the others' work, such as evaluation, statistics or steps of several optimizers: "
-            "do it less often, or with larger batches and without gradients.",
+            f"they launch {longer:,.0f} kernels, the others {usual:,.0f}",
+            "See what they do beside the others' work, such as evaluation, statistics for a log, or kernels that are "
+            "tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
+        )
+    if of_host:
+        place = pause_text(chief_pause(case, case.long_steps.spans))
+        return (
+            "the host is busy meanwhile, and the device has no work",
+            f"See what the host does in them{place}: checkpoints, logs, results that are written, garbage collection "
+            "(gc.freeze() before the loop, gc.collect() when nothing waits), or code that is compiled again. Move it "
+            "to another process, or do it less often.",
         )
     return (
         "they compute longer, with as many kernels",

@@ -65,15 +65,16 @@ def step_begins(analysis: Analysis) -> pl.DataFrame:
 
 
 def long_steps(analysis: Analysis, begins: pl.DataFrame) -> LongSteps:
-    """Return the iterations of the window that take LONG times the median or more. `begins`: see step_begins.
+    """Return the iterations of the window that take LONG times the others or more. `begins`: see step_begins.
 
-    There are none if they are more than SELDOM of the iterations: then iterations are of two kinds, and none is usual.
+    Others are all but SELDOM of them, so that there are no long ones where many take long.
     """
     if begins.is_empty() or not analysis.explanation.predictions:
         return NONE_LONG
     timed = analysis.explanation.predictions[0].iterations.select("repeat", number="iteration", ns="measured_ns")
     lengths = begins.filter("steady").join(timed, on=["repeat", "number"], maintain_order="left").drop("steady")
-    lengths = lengths.with_columns(long=pl.col("ns") >= LONG.value * pl.col("ns").median())
+    most_of_others = pl.col("ns").quantile(1 - SELDOM.value, "nearest")
+    lengths = lengths.with_columns(long=pl.col("ns") >= LONG.value * most_of_others)
     count = int(lengths["long"].sum())
     if lengths.height < FEWEST_PLACES.value or not 0 < count <= SELDOM.value * lengths.height:
         return NONE_LONG

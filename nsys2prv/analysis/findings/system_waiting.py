@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -15,6 +16,16 @@ from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
 
 # Begin of the names of the threads in which PyTorch's Gloo exchanges data and launches its copies (ProcessGroupGloo).
 GLOO_THREAD = "pt_gloo"
+# Calls of the C library and the system that open, write and close files. Pipes and sockets are read, too.
+FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
+OF_FILES = (
+    "The thread that launches opens, writes or closes files: write from another thread or process (asynchronous "
+    "checkpoints), less often, or to a file system near the GPU."
+)
+OF_OTHERS = (
+    "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
+    "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where)."
+)
 
 
 def system_waiting(case: Case) -> Iterator[Finding]:
@@ -39,8 +50,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         cost,
         _of_gloo(case, gaps)
         or interpreter_lock(case, case.run.ranks.values(), str(name))
-        or "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
-        "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where).",
+        or (OF_FILES if FILE_CALLS.match(str(name)) else OF_OTHERS),
         iterations=case.iterations,
         evidence={
             "call": name,

@@ -31,7 +31,7 @@ SCATTERED = Threshold(
 )
 PECULIAR = Threshold(0.25, "of the delay", "work that delays others on several ranks is a place, and not a cause")
 SELDOM = Threshold(0.34, "of the iterations", "what comes more often belongs to each iteration")
-LONG = Threshold(1.5, "times the median", "usual iterations differ by some percent, those with other work by far more")
+LONG = Threshold(1.5, "times the others", "usual iterations differ by some percent, those with other work by far more")
 MOSTLY_OTHERS = Threshold(0.5, "of the excess", "a rank that waits that long for others is late for their reason")
 SAME_COUNT = Threshold(1.2, "times", "programs launch as many kernels for small input as for large, to some percent")
 MOST_NAMED = Threshold(5, "iterations", "more fill a line, and the first ones lead to the others")

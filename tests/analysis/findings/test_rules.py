@@ -454,6 +454,12 @@ def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
     assert "unfused-elementwise" not in findings_of(program(f"0| {apart}"))
 
 
+@pytest.mark.parametrize(("call", "of_files"), [("fopen", True), ("write", True), ("fclose", True), ("poll", False)])
+def test_files_that_the_launching_thread_writes_are_named(call: str, of_files: bool) -> None:
+    found = findings_of(program(f"0| k @0 5-100, os:{call} 100-800, k @800 805-990"))["system-waiting"]
+    assert ("asynchronous checkpoints" in found.advice) == of_files
+
+
 @pytest.mark.parametrize(("thread", "by_gloo"), [("pt_gloo_runloop 12", True), ("python3 12", False)])
 def test_threads_of_gloo_that_launch_after_idle_times_exchange_data_on_the_host(thread: str, by_gloo: bool) -> None:
     run = program("0| k @0 5-100, os:poll 100-800, k @800 805-990")
