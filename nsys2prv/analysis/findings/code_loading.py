@@ -7,6 +7,10 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import RECURS
 
+KEEP_SHAPES = (
+    "Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
+    "(torch.backends.cudnn.benchmark=False), and see why code is compiled again (TORCH_LOGS=recompiles)."
+)
 # Calls that load compiled kernels (CUDA driver API, module and library management; CUDA runtime API, libraries).
 LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
-from nsys2prv.analysis.findings.code_loading import iterations_that_load
+from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
@@ -147,8 +147,7 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
         return (
             f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, as where kernels are compiled "
             "or tried for new shapes, and the device has no work",
-            "Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
-            "(torch.backends.cudnn.benchmark=False), and see why code is compiled again (TORCH_LOGS=recompiles).",
+            KEEP_SHAPES,
         )
     place = pause_text(chief_pause(case, case.usual_time()))
     return (

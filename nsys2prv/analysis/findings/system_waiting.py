@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import interpreter_lock
+from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
 from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
@@ -50,6 +51,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         cost,
         _of_gloo(case, gaps)
         or interpreter_lock(case, case.run.ranks.values(), str(name))
+        or _of_compiling(case)
         or (OF_FILES if FILE_CALLS.match(str(name)) else OF_OTHERS),
         iterations=case.iterations,
         evidence={
@@ -62,6 +64,12 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         cfg="basics/osrt",
         at_ns=longest_at(case.starved, "system"),
     )
+
+
+def _of_compiling(case: Case) -> str:
+    """Return advice where code is loaded in the loop, as after other processes have compiled it; else nothing."""
+    loading = iterations_that_load(case)
+    return f"Code is loaded in {loading} of {case.step_count} iterations. {KEEP_SHAPES}" if loading else ""
 
 
 def _of_gloo(case: Case, gaps: Gaps) -> str:

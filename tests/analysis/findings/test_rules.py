@@ -414,6 +414,9 @@ def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool
     usual, loads = "k @0 5-100, k @800 805-990", "k @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990"
     found = findings_of(program(f"0| {usual}", **{f"step{n}_rank0": loads for n in range(steps)}))["host-bound"]
     assert ("code is loaded in 6 of 6 iterations" in found.title) == named
+    waits = {f"step{n}_rank0": loads.replace("k @800", "os:sem_wait 301-800, k @800") for n in range(steps)}
+    (found,) = [*findings_of(program(f"0| {usual}", **waits)).values()][-1:]
+    assert ("Code is loaded in 6 of 6 iterations" in found.advice) == named
     assert ("Keep shapes the same" in found.advice) == named
 
 
