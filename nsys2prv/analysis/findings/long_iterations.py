@@ -5,29 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import MOST_NAMED, MOSTLY_OTHERS, SAME_COUNT
+from nsys2prv.analysis.findings.thresholds import MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.frames import at_longest
-
-KEY = ["repeat", "number"]
 
 
 def long_iterations(case: Case) -> Iterator[Finding]:
     """Yield what a few long iterations cost more than usual ones, of which the host is busy, or the devices compute.
 
-    Of their other time, rules on loading data, on calls of the system, on copies and on waiting tell. Where ranks wait
-    for each other most of it, the rank that is waited for is the finding.
+    Of their other time, rules on loading data, on calls of the system, on copies and on waiting tell.
     """
     long = case.long_steps
-    if long.lengths.is_empty() or _others_share(case) > MOSTLY_OTHERS.value:
+    if long.lengths.is_empty():
         return
-    starving = max(_excess(case, case.starved.select(*KEY, ns="launching")), 0.0)
-    steps = case.analysis.iterations.select("repeat", number="iteration", ns="compute_ns")
-    computing = max(_excess(case, steps), 0.0)
+    starving = max(long.more_of(case.starved.select("repeat", "number", ns="launching")), 0.0)
+    computing = max(long.more_of(case.analysis.iterations.select("repeat", number="iteration", ns="compute_ns")), 0.0)
     count, most = long.found.height, long.lengths.height
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
     cause, advice = _cause(case, of_host=starving > computing)
@@ -50,26 +45,6 @@ def long_iterations(case: Case) -> Iterator[Finding]:
         cfg="analysis/pop_by_iteration",
         at_ns=int(long.found.select(at_longest("ns", "begin")).item()),
     )
-
-
-def _excess(case: Case, times: pl.DataFrame) -> float:
-    """Return how much more of a time (ns) long iterations have than the median of the others, on average.
-
-    `times`: repeat, number and ns, of several ranks or devices, whose mean counts.
-    """
-    by_step = times.group_by(KEY).agg(pl.col("ns").mean())
-    timed = case.long_steps.lengths.select(*KEY, "long").join(by_step, on=KEY, how="left").fill_null(0)
-    usual, longer = (timed.filter(pl.col("long") == which)["ns"] for which in (False, True))
-    return float(longer.mean() or 0) - float(usual.median() or 0)  # type: ignore[arg-type]
-
-
-def _others_share(case: Case) -> float:
-    """Return the part (of 1) of the excess in which ranks wait for others, of the rank that waits most."""
-    waits = case.analysis.iterations.select(
-        "rank", "repeat", number="iteration", ns=pl.col("exposed_ns") + pl.col("mpi_ns")
-    )
-    waited = [_excess(case, own) for _, own in waits.group_by("rank")]
-    return max(waited, default=0.0) * case.long_steps.found.height / max(case.long_steps.excess_ns, 1.0)
 
 
 def _named(numbers: list[int]) -> str:

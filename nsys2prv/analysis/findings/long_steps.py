@@ -7,7 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, LONG, SELDOM
+from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, LONG, MOSTLY_OTHERS, SELDOM
 from nsys2prv.analysis.phases import projected
 from nsys2prv.intervals.spans import Spans, union
 
@@ -40,6 +40,17 @@ class LongSteps(NamedTuple):
         """Return how much longer than usual the long iterations are, together."""
         return float(self.found["ns"].sum()) - self.found.height * self.usual_ns
 
+    def more_of(self, times: pl.DataFrame) -> float:
+        """Return how much more of a time (ns) a long iteration has than the median of the others, the mean of all.
+
+        `times`: repeat, number and ns, of several ranks or devices, whose mean counts.
+        """
+        key = ["repeat", "number"]
+        by_step = times.group_by(key).agg(pl.col("ns").mean())
+        timed = self.lengths.select(*key, "long").join(by_step, on=key, how="left").fill_null(0)
+        usual, longer = (timed.filter(pl.col("long") == which)["ns"] for which in (False, True))
+        return float(longer.mean() or 0) - float(usual.median() or 0)  # type: ignore[arg-type]
+
 
 NONE_LONG = LongSteps(
     pl.DataFrame(schema={"repeat": pl.Int64, "number": pl.Int64, "begin": pl.Int64, "ns": pl.Int64, "long": pl.Boolean})
@@ -67,7 +78,8 @@ def step_begins(analysis: Analysis) -> pl.DataFrame:
 def long_steps(analysis: Analysis, begins: pl.DataFrame) -> LongSteps:
     """Return the iterations of the window that take LONG times the others or more. `begins`: see step_begins.
 
-    Others are all but SELDOM of them, so that there are no long ones where many take long.
+    Others are all but SELDOM of them, so that there are no long ones where many take long. There are none, either,
+    where a rank waits for others MOSTLY_OTHERS of what they take longer: the rank that is late is the reason.
     """
     if begins.is_empty() or not analysis.explanation.predictions:
         return NONE_LONG
@@ -78,4 +90,8 @@ def long_steps(analysis: Analysis, begins: pl.DataFrame) -> LongSteps:
     count = int(lengths["long"].sum())
     if lengths.height < FEWEST_PLACES.value or not 0 < count <= SELDOM.value * lengths.height:
         return NONE_LONG
-    return LongSteps(lengths, float(lengths.filter(~pl.col("long")).select(pl.col("ns").median()).item()))
+    found = LongSteps(lengths, float(lengths.filter(~pl.col("long")).select(pl.col("ns").median()).item()))
+    waits = analysis.iterations.select("rank", "repeat", "exposed_ns", "mpi_ns", number="iteration")
+    waits = waits.with_columns(ns=pl.col("exposed_ns") + pl.col("mpi_ns"))
+    waiting = max((found.more_of(own) for _, own in waits.group_by("rank")), default=0.0) * count
+    return NONE_LONG if waiting > MOSTLY_OTHERS.value * found.excess_ns else found
