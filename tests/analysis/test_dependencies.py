@@ -22,10 +22,11 @@ from nsys2prv.analysis.frames import CALLS, TEXT, WAIT, WORK, Run
 from nsys2prv.analysis.host_delays import HOST_DELAY, host_delays, without_delays
 from nsys2prv.analysis.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.instants import blocking_calls, streams_of
+from nsys2prv.analysis.joins import find_joins
 from nsys2prv.analysis.phases import OCCURRENCE
 from nsys2prv.analysis.polling import polls
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
+from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import predict
 from nsys2prv.errors import UsageError

@@ -10,9 +10,10 @@ from runs import reports_of
 from nsys2prv.analysis.changes import Model, changed
 from nsys2prv.analysis.contention import beside_communication
 from nsys2prv.analysis.dependencies import dependencies
+from nsys2prv.analysis.joins import find_joins
 from nsys2prv.analysis.located import locate
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.replay import Lengths, find_joins, measured_lengths, replay
+from nsys2prv.analysis.replay import Lengths, measured_lengths, replay
 from nsys2prv.analysis.waiting import carried
 from nsys2prv.analysis.whatif import SETTLING_REPLAYS, model_of, predict
 from nsys2prv.commands.analyze import open_run
