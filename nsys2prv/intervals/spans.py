@@ -54,13 +54,16 @@ def union(start: Times, end: Times) -> Spans:
 
 def intersection(a: Spans, b: Spans) -> Spans:
     """Return the time that both cover."""
-    start = np.concatenate([a.start, b.start])
-    change = np.concatenate([start, a.end, b.end])
-    step = np.concatenate([np.ones(len(start), np.int64), -np.ones(len(start), np.int64)])
-    order = np.lexsort((step, change))
-    change, depth = change[order], np.cumsum(step[order])
-    both = np.flatnonzero(depth == 2)
-    return Spans(change[both], change[both + 1])
+    if len(a.start) > len(b.start):
+        a, b = b, a
+    # Each interval of `a` with each of `b` that it overlaps: they are neighbors.
+    first = np.searchsorted(b.end, a.start, side="right")
+    count = np.maximum(np.searchsorted(b.start, a.end, side="left") - first, 0)
+    one = np.repeat(np.arange(len(a.start)), count)
+    other = np.arange(len(one)) - np.repeat(np.cumsum(count) - count - first, count)
+    start, end = np.maximum(a.start[one], b.start[other]), np.minimum(a.end[one], b.end[other])
+    some = end > start
+    return Spans(start[some], end[some])
 
 
 def difference(a: Spans, b: Spans) -> Spans:
