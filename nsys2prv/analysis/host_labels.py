@@ -10,8 +10,7 @@ from nsys2prv.analysis.edges import EdgeKind
 from nsys2prv.analysis.frames import TEXT, Run, parts_by
 from nsys2prv.analysis.phases import phase_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
-from nsys2prv.intervals.grouped import overlapping
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.intervals.spans import Spans, overlapping
 
 # Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
 LEAST_FILLED_SHARE, SHORTEST_LABELED_NS = 0.5, 2_000

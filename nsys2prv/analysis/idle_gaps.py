@@ -8,8 +8,8 @@ import polars as pl
 from nsys2prv.analysis.device_waits import STREAM_WAIT
 from nsys2prv.analysis.frames import MPI, Run, covered_by, covered_time, devices_of, tasks_of_devices
 from nsys2prv.analysis.host import main_rows
-from nsys2prv.intervals.grouped import Axis, axis_over, overlapping
-from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span
+from nsys2prv.intervals.grouped import Axis, axis_over
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, overlapping
 
 # `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
 # most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.intervals.grouped import overlapping
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.intervals.spans import Spans, overlapping
 
 # Highest distance of the ends of a send and its receive (ns). In a pipeline of four H100 it is 13 us.
 MOST_ENDS_APART_NS = 50_000

@@ -82,17 +82,3 @@ def axis_over(window: Spans, groups: int) -> Axis:
     """Return the axis that holds a window for each of some groups. Raises UsageError where the time is too long."""
     low, high = (int(window.start[0]), int(window.end[-1])) if len(window.start) else (0, 0)
     return Axis(low, high, groups)
-
-
-def overlapping(a: Spans, b: Spans) -> tuple[Indices, Indices]:
-    """Return the pairs of an interval of `a` and one of `b` that overlap, by index, in order of `a`, then `b`.
-
-    The intervals of `b` come in order of start. Neither has to be disjoint.
-    """
-    reach = np.maximum.accumulate(b.end) if len(b.end) else b.end
-    first = np.searchsorted(reach, a.start, side="right")
-    count = np.maximum(np.searchsorted(b.start, a.end, side="left") - first, 0)
-    one = np.repeat(np.arange(len(a.start)), count)
-    other = np.arange(len(one)) - np.repeat(np.cumsum(count) - count - first, count)
-    real = b.end[other] > a.start[one]
-    return one[real], other[real]

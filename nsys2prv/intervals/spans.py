@@ -52,15 +52,25 @@ def union(start: Times, end: Times) -> Spans:
     return Spans(start[opens], reach[closes])
 
 
+def overlapping(a: Spans, b: Spans) -> tuple[Indices, Indices]:
+    """Return the pairs of an interval of `a` and one of `b` that overlap, by index, in order of `a`, then `b`.
+
+    The intervals of `b` come in order of start. Neither has to be disjoint.
+    """
+    reach = np.maximum.accumulate(b.end) if len(b.end) else b.end
+    first = np.searchsorted(reach, a.start, side="right")
+    count = np.maximum(np.searchsorted(b.start, a.end, side="left") - first, 0)
+    one = np.repeat(np.arange(len(a.start)), count)
+    other = np.arange(len(one)) - np.repeat(np.cumsum(count) - count - first, count)
+    real = b.end[other] > a.start[one]
+    return one[real], other[real]
+
+
 def intersection(a: Spans, b: Spans) -> Spans:
     """Return the time that both cover."""
     if len(a.start) > len(b.start):
         a, b = b, a
-    # Each interval of `a` with each of `b` that it overlaps: they are neighbors.
-    first = np.searchsorted(b.end, a.start, side="right")
-    count = np.maximum(np.searchsorted(b.start, a.end, side="left") - first, 0)
-    one = np.repeat(np.arange(len(a.start)), count)
-    other = np.arange(len(one)) - np.repeat(np.cumsum(count) - count - first, count)
+    one, other = overlapping(a, b)
     start, end = np.maximum(a.start[one], b.start[other]), np.minimum(a.end[one], b.end[other])
     some = end > start
     return Spans(start[some], end[some])
@@ -114,18 +124,16 @@ def times_inside(spans: Sequence[Spans], start: Times, end: Times) -> npt.NDArra
 
     A row an interval, a column a `Spans`.
     """
-    inside = np.zeros((len(start), len(spans)))
-    for n, (low, high) in enumerate(spans):
-        near = slice(np.searchsorted(high, start[0], side="right"), np.searchsorted(low, end[-1], side="left"))
-        low, high = low[near], high[near]
-        # Each span with each interval that it overlaps.
-        first = np.searchsorted(end, low, side="right")
-        count = np.searchsorted(start, high, side="left") - first
-        span = np.repeat(np.arange(len(low)), count)
-        interval = np.arange(len(span)) + np.repeat(first - np.cumsum(count) + count, count)
-        lasting = np.minimum(high[span], end[interval]) - np.maximum(low[span], start[interval])
-        inside[:, n] = np.bincount(interval, lasting, len(start))
-    return inside
+    if not spans:
+        return np.zeros((len(start), 0))
+    near = [slice(np.searchsorted(s.end, start[0], "right"), np.searchsorted(s.start, end[-1], "left")) for s in spans]
+    low, high = (np.concatenate([s[side][own] for s, own in zip(spans, near, strict=True)]) for side in (0, 1))
+    column = np.repeat(np.arange(len(spans)), [own.stop - own.start for own in near])
+    span, interval = overlapping(Spans(low, high), Spans(start, end))
+    lasting = np.minimum(high[span], end[interval]) - np.maximum(low[span], start[interval])
+    cells = interval * len(spans) + column[span]
+    inside = np.bincount(cells, lasting, len(start) * len(spans)).astype(np.float64, copy=False)
+    return inside.reshape(len(start), len(spans))
 
 
 class LevelPieces(NamedTuple):

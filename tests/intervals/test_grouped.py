@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nsys2prv.errors import UsageError
-from nsys2prv.intervals.grouped import Axis, axis_over, overlapping
-from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, time_in, union
+from nsys2prv.intervals.grouped import Axis, axis_over
+from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, time_in, union
 
 GROUPS = 3
 TIMELINES = st.lists(st.tuples(st.integers(0, GROUPS - 1), st.integers(0, 30), st.integers(0, 12)), max_size=25)
