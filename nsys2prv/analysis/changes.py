@@ -16,6 +16,7 @@ from nsys2prv.analysis.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.host_delays import without_delays
+from nsys2prv.analysis.instants import instant_nodes
 from nsys2prv.analysis.replay import Lengths, too_long
 from nsys2prv.errors import UsageError, few, short
 from nsys2prv.intervals.grouped import LONGEST_AXIS
@@ -143,16 +144,15 @@ def _host(model: Model, lengths: Lengths, factor: float) -> Lengths:
 
 def find_after_calls(run: Run, graph: Graph) -> AfterCalls:
     """Find the nodes of the host's work that follow CUDA calls."""
-    calls = run.calls.select("row", "kind", call_end="end", time="start").filter(pl.col("kind") == "cuda")
-    instants = graph.instants.select("row", "time", "node")
-    calls = calls.drop("kind").join(instants, on=["row", "time"], how="semi").unique(["row", "time"])
-    called = instants.join(calls, on=["row", "time"], how="inner", maintain_order="left")
+    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", ns=pl.col("end") - pl.col("start"))
+    nodes = instant_nodes(graph.instants, calls["row"], calls["start"])
+    called = calls.select("ns", node=pl.Series(nodes)).filter(pl.col("node") != NO_NODE).unique("node", keep="first")
     following = np.full(len(graph.time) + 1, NO_NODE, dtype=graph.before.dtype)
     chained = np.flatnonzero(graph.before >= 0)
     following[graph.before[chained]] = chained
     after = following[called["node"].to_numpy()]
     own = (after >= 0) & (graph.along[after] == EdgeKind.HOST)
-    return AfterCalls(after[own], (called["call_end"] - called["time"]).to_numpy()[own])
+    return AfterCalls(after[own], called["ns"].to_numpy()[own])
 
 
 def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:

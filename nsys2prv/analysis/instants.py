@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.device_waits import unrecorded_waits
-from nsys2prv.analysis.edges import NO_NODE
+from nsys2prv.analysis.edges import NO_NODE, Nodes
 from nsys2prv.analysis.frames import COPY, MPI, Run
 from nsys2prv.analysis.polling import LONGEST_GAP, outside
+from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
 
@@ -104,8 +106,9 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
     waits, copies = outside(every, polling), _launched_copies(run)
     calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
     # Most calls do not block.
-    wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique()
-    calls = calls.drop("kind").join(wanted, on=["row", "start"], how="semi").unique(["row", "start"])
+    wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique().sort("row", "start")
+    called = known_instants(*wanted, *calls.select("row", "start")) != NO_NODE
+    calls = calls.drop("kind").filter(pl.Series(called)).unique(["row", "start"])
     waits = waits.join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
     by_event, nothing = pl.col("kind") == HOST_WAIT_EVENT, pl.lit(None, pl.Int64)
@@ -235,8 +238,23 @@ def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> p
     )
 
 
-def instant_nodes(instants: pl.DataFrame, rows: pl.Series, times: pl.Series) -> Indices:
+def instant_nodes(instants: pl.DataFrame, rows: pl.Series, times: pl.Series) -> Nodes:
     """Return the node of each host instant, by thread and time (NO_NODE: none). `instants`: INSTANT with `node`."""
-    wanted = pl.DataFrame({"row": rows, "time": times})
-    found = wanted.join(instants.select("row", "time", "node"), on=["row", "time"], how="left", maintain_order="left")
-    return found["node"].fill_null(NO_NODE).to_numpy()
+    nodes = np.append(instants["node"].to_numpy(), NO_NODE)
+    return nodes[known_instants(instants["row"], instants["time"], rows, times)]
+
+
+def known_instants(rows: pl.Series, times: pl.Series, wanted_rows: pl.Series, wanted_times: pl.Series) -> Indices:
+    """Return the index of each wanted instant among known ones (-1: none), by thread and time.
+
+    The known ones come in order of thread and time, each once.
+    """
+    row, time, wanted_row, wanted = (s.to_numpy() for s in (rows, times, wanted_rows, wanted_times))
+    if not len(row):
+        return np.full(len(wanted), -1)
+    threads = rows.unique().sort().to_numpy()
+    axis = Axis(int(time.min()), int(time.max()), len(threads))
+    places = axis.at(np.searchsorted(threads, row), time)
+    at = np.searchsorted(places, axis.at(np.searchsorted(threads, wanted_row), wanted))
+    at = np.minimum(at, len(places) - 1)
+    return np.where((row[at] == wanted_row) & (time[at] == wanted), at, -1)
