@@ -44,10 +44,10 @@ class AfterCalls(NamedTuple):
 class Model(NamedTuple):
     """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
 
-    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat: it lasts from the
-    earliest `first` to the latest `last`; `kept`: the iterations that count, as (number, repeat), empty: all; `phases`:
-    the phase of each work (null: none); `slowdown`: contention; `after_calls`: made once, as each replay needs them
-    again.
+    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat, in order of these: it
+    lasts from the earliest `first` to the latest `last`; `kept`: the iterations that count, as (number, repeat), empty:
+    all; `phases`: the phase of each work (null: none); `slowdown`: contention; `after_calls`: made once, as each replay
+    needs them again.
     """
 
     run: Run
@@ -170,8 +170,10 @@ def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Move the compute time of each device between two collective operations toward the mean of all devices.
 
     It is the time that kernels take alone. They run slower beside communication that waits, but balanced ranks do not
-    wait.
+    wait. A single device is as balanced as can be.
     """
+    if max(len(model.run.devices), len(model.run.tasks)) < 2:
+        return lengths
     graph, chosen = model.graph, np.flatnonzero(_computing(model))
     begin, end = graph.time[2 * chosen], graph.time[2 * chosen + 1]
     ns = lengths.along[2 * chosen + 1] * model.slowdown.alone_ns[chosen] / np.maximum(end - begin, 1)

@@ -89,7 +89,7 @@ def find_joins(graph: Graph) -> Joins:
     waiting = position[following[ends]]
     by_fork = np.lexsort((source[ends], waiting))
     waiting, ends = waiting[by_fork], ends[by_fork].astype(number)
-    bundles = np.flatnonzero(changes(waiting) | changes(source[ends]))
+    bundles = np.flatnonzero(first_of_equals(waiting) | first_of_equals(source[ends]))
     before = np.where(chained[:-1], np.append(NO_NODE, position[:-1])[: len(position)], NO_NODE)[order]
     forks = Forks(
         time=time[order],
@@ -104,8 +104,8 @@ def find_joins(graph: Graph) -> Joins:
     return Joins(nodes, np.flatnonzero(first), join, places, fork, is_fork, edges, lead, source, target, forks)
 
 
-def changes(values: Nodes) -> Mask:
-    """Return True for the first value, and for each that differs from the one before."""
+def first_of_equals(values: Nodes) -> Mask:
+    """Return True for the first of each row of equal values."""
     mask: Mask = np.append(True, values[1:] != values[:-1])[: len(values)]
     return mask
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, USUAL_LAG, Nodes
-from nsys2prv.analysis.joins import Forks, Joins, changes
+from nsys2prv.analysis.joins import Forks, Joins, first_of_equals
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Times
@@ -108,7 +108,7 @@ def _beyond(joins: Joins, ways: Times, found: Times) -> Times:
     come += ways
     come -= found[joins.fork[joins.target]]
     beyond = np.zeros(len(joins.places), dtype=np.int64)
-    begins = np.flatnonzero(changes(joins.target))
+    begins = np.flatnonzero(first_of_equals(joins.target))
     if len(begins):
         beyond[joins.target[begins]] = np.maximum.reduceat(come, begins).clip(0)
     # The fork itself has none beyond; one running maximum for all, if each fork begins above what comes before it.
@@ -213,7 +213,7 @@ def _blocks(forks: Forks, ways: Sequence[Times], borders: Indices) -> Iterator[_
 
 def _edges_of_blocks(source: Nodes, target: Nodes, length: Times, borders: Indices) -> Iterator[_Crossing]:
     """Yield the edges into each block; they are in order of their targets."""
-    begins = np.flatnonzero(changes(target))
+    begins = np.flatnonzero(first_of_equals(target))
     edges, reached = np.searchsorted(target, borders), target[begins]
     forks = np.searchsorted(reached, borders)
     for n in range(len(borders) - 1):

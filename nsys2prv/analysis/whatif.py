@@ -16,7 +16,7 @@ from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import EdgeKind
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.host_delays import host_delays
-from nsys2prv.analysis.joins import find_joins
+from nsys2prv.analysis.joins import find_joins, first_of_equals
 from nsys2prv.analysis.replay import Lengths, measured_lengths, narrow, replay
 from nsys2prv.intervals.spans import Times
 from nsys2prv.run.steady import Window
@@ -80,9 +80,11 @@ def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.Data
     `launched`: work, number and repeat; `steps`: OCCURRENCE.
     """
     if launched.height:
-        return launched.select("number", "repeat", first=2 * pl.col("work"), last=2 * pl.col("work") + 1)
-    instants = phases.projected(graph.instants.select("task", "node", launched="time"), steps)
-    return instants.select("number", "repeat", first="node", last="node")
+        marks = launched.select("number", "repeat", first=2 * pl.col("work"), last=2 * pl.col("work") + 1)
+    else:
+        instants = phases.projected(graph.instants.select("task", "node", launched="time"), steps)
+        marks = instants.select("number", "repeat", first="node", last="node")
+    return marks.sort("repeat", "number")
 
 
 def _phases(work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
@@ -118,27 +120,26 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
 class _Scenarios:
     """Scenarios by their changes. Their lengths are made each time that they are asked for: they take much memory.
 
-    `measured`: lengths that change nothing; `kernels`: of the scenarios that were adapted, the lengths of the device
-    work (ns) in place of those by the changes.
+    `measured`: lengths that change nothing; `own`: the lengths of the device work (ns) by the changes of a scenario,
+    once they were made; `kernels`: of the scenarios that were adapted, those in place of them.
     """
 
     def __init__(self, model: Model, changes: Sequence[Sequence[str]]) -> None:
         self.model, self.changes = model, changes
         self.measured = Lengths(*map(narrow, measured_lengths(model.graph)))
+        self.own: dict[int, Times] = {}
         self.kernels: dict[int, Times] = {}
-
-    def by_changes(self, number: int) -> Lengths:
-        """Return the lengths of a scenario by its changes alone."""
-        lengths = Lengths(*(own.astype(np.int64) for own in self.measured))
-        for change in self.changes[number]:
-            lengths = changed(self.model, lengths, change)
-        return lengths
 
     def lengths(self, number: int) -> Lengths:
         """Return the lengths of a scenario."""
-        lengths = self.by_changes(number)
+        lengths = Lengths(*(own.astype(np.int64) for own in self.measured))
+        for change in self.changes[number]:
+            lengths = changed(self.model, lengths, change)
+        kernels = lengths.along[1 : 2 * self.model.graph.works : 2]
+        if number not in self.own:
+            self.own[number] = narrow(kernels.copy())
         if number in self.kernels:
-            lengths.along[1 : 2 * self.model.graph.works : 2] = self.kernels[number]
+            kernels[:] = self.kernels[number]
         return lengths
 
     def adapt(self, number: int, times: Times) -> bool:
@@ -148,7 +149,7 @@ class _Scenarios:
         """
         if not number:
             return False
-        own = self.by_changes(number).along[1 : 2 * self.model.graph.works : 2]
+        own = self.own[number]
         slowed = _beside(self.model, own, times)
         if (slowed == self.kernels.get(number, own)).all():
             return False
@@ -210,14 +211,13 @@ def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
         nodes = times[: 2 * works] if works else times
         whole = int(nodes.max() - nodes.min()) if len(nodes) else 0
         return pl.DataFrame({"iteration": [None], "repeat": [None], "ns": [whole]})
-    ends = {c: pl.Series(times[model.marks[mark].to_numpy()]) for c, mark in (("start", "first"), ("end", "last"))}
-    spans = (
-        model.marks.select("repeat", "number", **ends)
-        .group_by("repeat", "number")
-        .agg(pl.col("start").min(), pl.col("end").max())
-        .sort("repeat", "start", "number")
-    )
+    key = ("repeat", "number")
+    begins = np.flatnonzero(np.logical_or(*(first_of_equals(model.marks[c].to_numpy()) for c in key)))
+    first, last = (times[model.marks[c].to_numpy()] for c in ("first", "last"))
+    ends = {"start": np.minimum.reduceat(first, begins), "end": np.maximum.reduceat(last, begins)}
+    spans = model.marks.select(key)[begins].with_columns(**{c: pl.Series(ns) for c, ns in ends.items()})
     # An iteration of a lower number may come later, as where a run was recorded from the middle of an epoch on.
+    spans = spans.sort("repeat", "start", "number")
     following = pl.when(pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1).then(
         pl.col("start").shift(-1).over("repeat")
     )
