@@ -12,7 +12,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
-from nsys2prv.analysis.findings.starved import kept_time, starved, starved_time
+from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, MOSTLY_THEN, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
@@ -51,15 +51,16 @@ class Case(NamedTuple):
 
     `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
     without any; `kernels_ns`: the lengths of all kernels in the window together, more than the time of compute where
-    several run at once; `starved`: STARVED; `long_steps`: iterations that take much longer than others; `exposed`:
-    EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank; `host_waits`: time (ns of an
-    iteration) by rank in which a host thread waits for its device or for others.
+    several run at once; `launchers`: the threads that launch; `starved`: STARVED; `long_steps`: iterations that take
+    much longer than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank;
+    `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
     """
 
     analysis: Analysis
     step_count: int
     iteration_ns: float
     kernels_ns: int
+    launchers: Launchers
     starved: pl.DataFrame
     long_steps: LongSteps
     exposed: pl.DataFrame
@@ -221,13 +222,14 @@ def case_of(analysis: Analysis) -> Case:
     window = analysis.window
     predicted = analysis.explanation.predictions if window.iterations else ()
     measured = predicted[0].measured_ns if predicted else window.spans.total()
-    count, begins = max(len(window.iterations), 1), step_begins(analysis)
+    count, begins, launchers = max(len(window.iterations), 1), step_begins(analysis), find_launchers(analysis)
     return Case(
         analysis=analysis,
         step_count=count,
         iteration_ns=float(measured),
         kernels_ns=_kernels_ns(analysis),
-        starved=starved(analysis, begins),
+        launchers=launchers,
+        starved=starved(analysis, launchers, begins),
         long_steps=long_steps(analysis, begins),
         exposed=_exposed(analysis),
         host_waits=_host_waits(analysis, count),

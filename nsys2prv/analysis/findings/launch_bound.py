@@ -183,7 +183,7 @@ def _in_copies(case: Case) -> float:
     if copies.is_empty():
         return 0.0
     gaps = idle_gaps(case.analysis, kept_time(case.analysis))
-    ns = calls_in_gaps(case.run, gaps, BLOCKING_COPY)["ns"].sum()
+    ns = calls_in_gaps(case.run, case.launchers, gaps, BLOCKING_COPY)["ns"].sum()
     return float(ns) / case.step_count / max(gaps.users["device"].n_unique(), 1)
 
 

@@ -54,12 +54,36 @@ class Gaps(NamedTuple):
     found: pl.DataFrame
 
 
+class Launchers(NamedTuple):
+    """The threads that launch work: their rows, in order, and an axis of them.
+
+    `in_system`: the time on it in which they wait for the system (see system_time).
+    """
+
+    rows: Indices
+    axis: Axis
+    in_system: Spans
+
+
+def find_launchers(analysis: Analysis) -> Launchers:
+    """Find the threads that launch work in a run."""
+    rows = analysis.run.work["caller_row"].drop_nulls().unique().sort().to_numpy()
+    axis = _axis(analysis, len(rows))
+    return Launchers(rows, axis, system_time(analysis.run, rows, axis))
+
+
+def _axis(analysis: Analysis, groups: int) -> Axis:
+    """Return an axis of all the time of a run for some groups."""
+    run, window = analysis.run, analysis.window
+    # A wait may have begun before the window.
+    return axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), groups)
+
+
 def idle_gaps(analysis: Analysis, covered: Spans) -> Gaps:
     """Return the idle times of the devices within some time, such as `kept_time` (ns of the trace)."""
-    run, window = analysis.run, analysis.window
+    run = analysis.run
     users = run.work.select("device", "task").unique().sort("device", "task")
-    # A wait may have begun before the window.
-    axis = axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), len(run.devices))
+    axis = _axis(analysis, len(run.devices))
     return Gaps(axis, users, _gaps(run.work, users, axis, covered))
 
 
@@ -74,12 +98,12 @@ def starved_time(window: Window) -> Spans:
     return one_span(window.start, window.end) if window.iterations else window.spans
 
 
-def starved(analysis: Analysis, begins: pl.DataFrame) -> pl.DataFrame:
+def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window.
 
     `begins`: see step_begins.
     """
-    run, idle = analysis.run, idle_gaps(analysis, starved_time(analysis.window))
+    idle = idle_gaps(analysis, starved_time(analysis.window))
     axis, users, gaps = idle
     blocked = {kind: _together(axis, users, own) for kind, own in _blocked(analysis).items()}
     # A time counts once: memory that is allocated to load data is loading.
@@ -90,7 +114,7 @@ def starved(analysis: Analysis, begins: pl.DataFrame) -> pl.DataFrame:
     waited = _wait_before(blocked["synchronization"], gaps)
     rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
     timed = (
-        gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited, system=_in_system(run, idle))
+        gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited, system=_in_system(launchers, idle))
         .with_columns(rest.clip(lower_bound=0).alias("rest"))
         .with_columns(pl.min_horizontal("rest", "system").alias("system"))
         .with_columns(
@@ -152,20 +176,19 @@ def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:
     return pl.Series(time_in(spans, until) - time_in(spans, start), dtype=pl.Int64)
 
 
-def system_calls(run: Run, gaps: Gaps) -> pl.DataFrame:
+def system_calls(run: Run, launchers: Launchers, gaps: Gaps) -> pl.DataFrame:
     """Return `name`, `ns` and `calls` of the OS calls of threads that launch next, by their time in idle times.
 
     Only time in which they wait for the system counts (see system_time).
     """
-    threads, each = _threads(gaps)
-    idle = intersection(each.union(*_by_thread(gaps, threads)), system_time(run, threads, each))
-    return calls_inside(run, threads, each, idle, pl.col("kind") == "os")
+    idle = intersection(launchers.axis.union(*_by_thread(launchers, gaps)), launchers.in_system)
+    return calls_inside(run, launchers.rows, launchers.axis, idle, pl.col("kind") == "os")
 
 
-def calls_in_gaps(run: Run, gaps: Gaps, chosen: pl.Expr) -> pl.DataFrame:
+def calls_in_gaps(run: Run, launchers: Launchers, gaps: Gaps, chosen: pl.Expr) -> pl.DataFrame:
     """Return `name`, `ns` and `calls` of the chosen calls of threads that launch next, by their time in idle times."""
-    threads, each = _threads(gaps)
-    return calls_inside(run, threads, each, each.union(*_by_thread(gaps, threads)), chosen)
+    idle = launchers.axis.union(*_by_thread(launchers, gaps))
+    return calls_inside(run, launchers.rows, launchers.axis, idle, chosen)
 
 
 def calls_inside(run: Run, threads: Indices, each: Axis, inside: Spans, chosen: pl.Expr) -> pl.DataFrame:
@@ -178,28 +201,21 @@ def calls_inside(run: Run, threads: Indices, each: Axis, inside: Spans, chosen: 
     return by_name.sort("ns", "name", descending=[True, False])
 
 
-def _in_system(run: Run, gaps: Gaps) -> pl.Series:
+def _in_system(launchers: Launchers, gaps: Gaps) -> pl.Series:
     """Return how long (ns) the thread that launches next waits for the system in each idle time."""
-    threads, each = _threads(gaps)
-    spans = system_time(run, threads, each)
-    thread, *times = _by_thread(gaps, threads)
-    start, until = (each.at(thread, time) for time in times)
+    thread, *times = _by_thread(launchers, gaps)
+    start, until = (launchers.axis.at(thread, time) for time in times)
     ns = np.zeros(gaps.found.height, dtype=np.int64)
-    ns[gaps.found["caller_row"].is_not_null().to_numpy()] = time_in(spans, until) - time_in(spans, start)
+    known = gaps.found["caller_row"].is_not_null().to_numpy()
+    ns[known] = time_in(launchers.in_system, until) - time_in(launchers.in_system, start)
     return pl.Series(ns)
 
 
-def _threads(gaps: Gaps) -> tuple[Indices, Axis]:
-    """Return the rows of the threads that launch after idle times, in order, and an axis of them."""
-    rows = gaps.found["caller_row"].drop_nulls().unique().sort().to_numpy()
-    return rows, Axis(gaps.axis.low, gaps.axis.high, len(rows))
-
-
-def _by_thread(gaps: Gaps, threads: Indices) -> tuple[Indices, Times, Times]:
+def _by_thread(launchers: Launchers, gaps: Gaps) -> tuple[Indices, Times, Times]:
     """Return thread (its number), start and until (ns) of the idle times after which a known thread launches."""
     known = gaps.found.drop_nulls("caller_row")
     start, until = (gaps.axis.time(known[c].to_numpy()) for c in ("start", "until"))
-    return np.searchsorted(threads, known["caller_row"].to_numpy()), start, until
+    return np.searchsorted(launchers.rows, known["caller_row"].to_numpy()), start, until
 
 
 def _wait_before(waits: Spans, gaps: pl.DataFrame) -> pl.Series:

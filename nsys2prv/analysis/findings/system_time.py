@@ -54,7 +54,7 @@ def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
 def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
     """Return `launched`, the last launch of the process before the end of each call (ns), and `other`, its thread."""
     keys = ["task", "launched", "caller_row"]
-    launches = run.work.drop_nulls("launched").select(keys).unique().sort(keys)
+    launches = run.work.drop_nulls("launched").select(keys).sort(keys)
     axis = axis_over(one_span(min(run.active.start, 0), max(run.active.end, run.duration)), len(run.tasks))
     places = axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy())
     task = calls["task"].to_numpy()

@@ -35,7 +35,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     on_path = in_system(case)
     cost = max(least, on_path.unexplained_ns)
     gaps = idle_gaps(case.analysis, kept_time(case.analysis)) if cost else None
-    in_gaps = system_calls(case.run, gaps) if gaps else None
+    in_gaps = system_calls(case.run, case.launchers, gaps) if gaps else None
     if gaps is None or in_gaps is None or in_gaps.is_empty():
         return
     in_turn = cost > IN_TURN.value * least
