@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.dependencies import Graph, launched_names
+from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.phases import projected
-from nsys2prv.intervals.spans import Times
+from nsys2prv.intervals.spans import Indices, Times
 
 # Lowest delay (ns), as a share of what is usual, and as a share of the usual iteration: less than that is jitter.
 LEAST_DELAY_NS, LEAST_SHARE_OF_USUAL, LEAST_SHARE_OF_ITERATION = 100_000, 0.5, 0.02
@@ -60,14 +60,28 @@ def without_delays(delays: pl.DataFrame, along: Times) -> Times:
 def _instants(run: Run, graph: Graph) -> pl.DataFrame:
     """Return the instants of host threads, each with the piece of work before it.
 
-    Columns: node, task, row, thread (number in the task), launches (name of the work), start, end, length, and `host`:
-    false without such a piece.
+    Columns: node, task, row, thread (number in the task), launches (number of the name of the first work that is
+    launched there, -1: none is), start, end, length, and `host`: false without such a piece.
     """
     nodes = graph.instants["node"].to_numpy()
     before = graph.before[nodes]
-    pieces = graph.instants.select("node", "task", "row", end="time").with_columns(
-        start=pl.Series(graph.time[before]), host=pl.Series((graph.along[nodes] == EdgeKind.HOST) & (before != NO_NODE))
+    return graph.instants.select(
+        *("node", "task", "row"),
+        (pl.col("row").rank("dense").over("task") - 1).alias("thread"),
+        launches=pl.Series(_launches(run, graph)),
+        start=pl.Series(graph.time[before]),
+        end="time",
+        length=pl.Series(graph.time[nodes] - graph.time[before]),
+        host=pl.Series((graph.along[nodes] == EdgeKind.HOST) & (before != NO_NODE)),
     )
-    thread = (pl.col("row").rank("dense").over("task") - 1).alias("thread")
-    joined = pieces.with_columns(thread).join(launched_names(run, graph), on="node", how="left", maintain_order="left")
-    return joined.with_columns(length=pl.col("end") - pl.col("start"), launches=pl.col("launches").fill_null(""))
+
+
+def _launches(run: Run, graph: Graph) -> Indices:
+    """Return the number of the name of the first work that each instant launches, -1 for none."""
+    names = run.work["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
+    launch = graph.edges.kind == EdgeKind.LAUNCH
+    # The nodes of instants follow those of the work. From the last work to the first, so that the first one stays.
+    instant = graph.edges.source[launch][::-1] - 2 * graph.works
+    launches = np.full(graph.instants.height, -1)
+    launches[instant] = names[graph.edges.target[launch][::-1] // 2]
+    return launches
