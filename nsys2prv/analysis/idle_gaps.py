@@ -6,7 +6,16 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.device_waits import STREAM_WAIT
-from nsys2prv.analysis.frames import MPI, Run, covered_by, covered_time, devices_of, tasks_of_devices
+from nsys2prv.analysis.frames import (
+    MPI,
+    Run,
+    covered,
+    covered_by,
+    covered_time,
+    devices_of,
+    tasks_of_devices,
+    whole_with_ns,
+)
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, overlapping
@@ -50,7 +59,7 @@ def longest_gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans
     devices = devices_of(run)
     table = (
         found.join(devices, on="device")
-        .join(_longest_calls(found, _delaying_calls(run.calls)), on="gap", how="left")
+        .join(_longest_calls(found, _delaying_calls(run.calls, found)), on="gap", how="left")
         .join(open_ranges(found, main), on="gap", how="left")
         .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
     )
@@ -81,10 +90,14 @@ def _place_in_group(group: Indices) -> Indices:
     return places
 
 
-def _delaying_calls(calls: pl.DataFrame) -> pl.DataFrame:
-    """Return the calls that may keep a device waiting. Helper threads mostly sleep in OS calls."""
+def _delaying_calls(calls: pl.DataFrame, idle: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls that may keep a device waiting meanwhile. Helper threads mostly sleep in OS calls.
+
+    `idle`: start and end of the idle times.
+    """
     main = main_rows(calls).rename({"row": "main"})
-    own = calls.filter(pl.col("name") != STREAM_WAIT).join(main, on="task", maintain_order="left")
+    meanwhile = whole_with_ns(calls, covered(idle)).filter(pl.col("name") != STREAM_WAIT)
+    own = meanwhile.join(main, on="task", maintain_order="left")
     return own.filter((pl.col("kind") != "os") | (pl.col("row") == pl.col("main")))
 
 
