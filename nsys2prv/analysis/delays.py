@@ -51,6 +51,8 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     three iterations or more; of more ranks two iterations are. For phases of the host, iterations that a host thread
     began before all ranks recorded do not count: it may have waited for the others in any call.
     """
+    if steps["task"].n_unique() < 2:
+        return pl.DataFrame(schema=DELAY)
     times = recorded(run)
     begun = max((times[task][0] for task in run.rank_tasks if task in times), default=0)
     early = steps.filter(pl.col("start") < begun)
@@ -120,7 +122,8 @@ def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFr
 
 def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of `_phase_times` for KERNELS: the time in which kernels of each iteration compute (ns)."""
-    launched = projected(run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), steps)
+    computing = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)).select("task", "start", "end", "launched")
+    launched = projected(computing, steps)
     times = launched.sort("start").group_by(_KEY, maintain_order=True).agg(own=covered_time())
     return times.select(*_KEY, phase=pl.lit(KERNELS), own="own")
 
