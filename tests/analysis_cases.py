@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
 from nsys2prv.analysis.iterations import iterations
-from nsys2prv.analysis.phases import main_ranges, occurrences
+from nsys2prv.analysis.phases import main_ranges, occurrences, projected
 from nsys2prv.intervals.spans import Span, one_span
 from nsys2prv.run.steady import Window
 
@@ -65,4 +65,5 @@ def run_of(
 def iterations_of(run: Run, name: str = "trace", kept: tuple[tuple[int, int], ...] = ()) -> pl.DataFrame:
     """ITERATION of the ranges `step #` of a run of 100 ns. `name`, `kept`: of the window, see Window."""
     main = main_ranges(run)
-    return iterations(run, main, occurrences(main, "step #"), Window(name, one_span(0, 100), kept))
+    steps = occurrences(main, "step #")
+    return iterations(run, main, steps, projected(run.work, steps), Window(name, one_span(0, 100), kept))

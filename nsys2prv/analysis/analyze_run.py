@@ -39,11 +39,11 @@ def analyze_run(run: Run, question: Question) -> Analysis:
     window = chosen.spans
     by_name = tuple(_named_phase(run, cut_with_ns(run.work, window), main, n, question.nccl) for n in question.phases)
     per_iteration = _per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else ()
+    table = iterations(run, main, steps, occurring, chosen) if pattern else pl.DataFrame(schema=ITERATION)
     # The dependency graph takes most memory: beside it no copy of the run's work is held.
     del occurring
     explanation = explain(run, steps, main, chosen)
     work = cut_with_ns(run.work, window)
-    table = iterations(run, main, steps, chosen) if pattern else pl.DataFrame(schema=ITERATION)
     copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), window), run.ranks)
     fits = tuple(_metric_fits(run, work, window, steps, question.by))
     ranked = with_rank(work, run.ranks)
@@ -135,7 +135,8 @@ def _metric_fits(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFram
     sums: dict[str, list[Sums]] = {}
     for sampled in run.samples:
         own = by_device.get(sampled.device, work.clear())
-        begins = _device_begins(projected(own, steps)) if steps.height else np.zeros(0, np.int64)
+        narrow = own.select("task", "start", "launched")
+        begins = _device_begins(projected(narrow, steps)) if steps.height else np.zeros(0, np.int64)
         borders = fold_borders(int(window.start[0]), int(window.end[-1]), begins)
         own_sums = sums.setdefault(sampled.metric, [])
         own_sums.append(sum_up(sampled, column_spans(own, by, window), window, borders))

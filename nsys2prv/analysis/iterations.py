@@ -55,12 +55,14 @@ class Ranks(NamedTuple):
     slow: dict[int, int]
 
 
-def iterations(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> pl.DataFrame:
+def iterations(
+    run: Run, main: pl.DataFrame, steps: pl.DataFrame, launched: pl.DataFrame, window: Window
+) -> pl.DataFrame:
     """Return ITERATION for each rank and iteration.
 
-    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations; `launched`: the work of each (see
+    `phases.projected`).
     """
-    launched = projected(run.work, steps)
     by_device = _times_by_device(launched)
     devices = by_device.group_by("task").agg(devices=pl.col("device").n_unique())
     table = _with_mpi(run, steps).join(_device_times(by_device, devices), on=_KEY, how="left")

@@ -16,13 +16,16 @@ from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
 
+# Columns of the work of iterations: a copy of all of them would take much memory.
+OCCURRING = ("task", "device", "start", "end", "kind", "launched")
+
 
 class Located(NamedTuple):
     """Iterations and window of a question.
 
     `main`: ranges of the main threads; `pattern`: of the iterations, None without any; `steps`: their OCCURRENCE;
-    `occurring`: the work launched in each (see phases.projected); `found_by`: the work by whose repetition they were
-    found, None for ranges.
+    `occurring`: the work launched in each (see phases.projected), OCCURRING of WORK; `found_by`: the work by whose
+    repetition they were found, None for ranges.
     """
 
     main: pl.DataFrame
@@ -43,7 +46,7 @@ def locate(run: Run, question: Question) -> Located:
         pattern, steps = repeats.milestone, repeats.steps
     if question.iteration and steps.is_empty():
         raise no_range("--iteration", question.iteration, main)
-    occurring = phases.projected(run.work, steps)
+    occurring = phases.projected(run.work.select(OCCURRING), steps)
     # Between calls of MPI all the time counts (see run/repeats.py).
     bounding = occurring.clear() if repeats and repeats.of_calls else occurring
     window = _window(run, main, question.window, steps, bounding)
