@@ -47,8 +47,8 @@ RUN_ERROR = 0.02
 # Belsley, Kuh and Welsch (Regression Diagnostics, 1980): above 30, columns cannot be told apart.
 MAX_CONDITION = 30.0
 FOLDS = 20
-# Samples at a time; a row of shares has up to 100 columns.
-CHUNK_SAMPLES = 1 << 16
+# Samples at a time, and rows of them that are added up at a time; a row of shares has up to 100 columns.
+CHUNK_SAMPLES, ROWS_ADDED = 1 << 16, 1 << 11
 
 
 class ClassMean(NamedTuple):
@@ -131,9 +131,12 @@ def sum_up(sampled: Sampled, spans: Mapping[FittedColumn, Spans], window: Spans,
         if not len(start):
             continue
         top = max(top, float(values.max()))
-        shares = times_inside(tuple(spans.values()), start, end) / (end - start)[:, None]
+        shares = times_inside(tuple(spans.values()), start, end)
+        shares /= (end - start)[:, None]
         touched += (shares > 0).sum(axis=0)
-        clock, running = clock_of(start), shares[:, leaves].sum(axis=1)
+        # Some rows at a time: to take fresh memory for a copy of all lasts longer than to add it up.
+        parts = [part[:, leaves].sum(axis=1) for part in np.array_split(shares, len(shares) // ROWS_ADDED + 1)]
+        clock, running = clock_of(start), np.concatenate(parts)
         # The least clock bounds the fitted ones, which divide: a clock that reads 0 would let them be 0.
         low, high = min(low, float(clock.min(initial=np.inf, where=clock > 0))), max(high, float(clock.max()))
         cuts = [0, *np.searchsorted(start, borders, side="left"), len(start)]
