@@ -12,7 +12,7 @@ from nsys2prv.analysis.edges import NO_NODE, Nodes
 from nsys2prv.analysis.frames import COPY, MPI, Run
 from nsys2prv.analysis.polling import LONGEST_GAP, outside
 from nsys2prv.intervals.grouped import Axis
-from nsys2prv.intervals.spans import Indices
+from nsys2prv.intervals.spans import Indices, first_of_equals
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
 
 # Host instants: `row` is the thread; `launches`: device work is launched here; `ends`: a call ends here that waited or
@@ -231,11 +231,11 @@ def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> p
         ),
     ]
     every = pl.concat([p.select(pl.col(c).cast(t) if c in p.columns else c for c, t in INSTANT.items()) for p in parts])
-    return (
-        every.group_by("row", "time")
-        .agg(pl.col("task").first(), pl.col("launches", "ends", "mpi").any())
-        .sort("row", "time")
-    )
+    # Two sorts by one column each, and a reduction of rows in order: groups of two keys take three times as long.
+    ordered = every.sort("time").sort("row", maintain_order=True)
+    first = np.flatnonzero(np.logical_or(*(first_of_equals(ordered[c].to_numpy()) for c in ("row", "time"))))
+    roles = {c: pl.Series(np.logical_or.reduceat(ordered[c].to_numpy(), first)) for c in ("launches", "ends", "mpi")}
+    return ordered.select("row", "time", "task")[first].with_columns(**roles)
 
 
 def instant_nodes(instants: pl.DataFrame, rows: pl.Series, times: pl.Series) -> Nodes:

@@ -14,7 +14,7 @@ import numpy as np
 
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, Nodes
-from nsys2prv.intervals.spans import Indices, Mask, Times
+from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals
 
 # Forks of a block. Smaller blocks need more steps, larger ones more repetitions.
 BLOCK = 64
@@ -102,12 +102,6 @@ def find_joins(graph: Graph) -> Joins:
         apart=max(APART, 4 << int(graph.time.max(initial=0)).bit_length()),
     )
     return Joins(nodes, np.flatnonzero(first), join, places, fork, is_fork, edges, lead, source, target, forks)
-
-
-def first_of_equals(values: Nodes) -> Mask:
-    """Return True for the first of each row of equal values."""
-    mask: Mask = np.append(True, values[1:] != values[:-1])[: len(values)]
-    return mask
 
 
 def _blocks(time: Times) -> tuple[Indices, Indices]:

@@ -16,10 +16,10 @@ import numpy as np
 
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, USUAL_LAG, Nodes
-from nsys2prv.analysis.joins import Forks, Joins, first_of_equals
+from nsys2prv.analysis.joins import Forks, Joins
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS
-from nsys2prv.intervals.spans import Indices, Times
+from nsys2prv.intervals.spans import Indices, Times, first_of_equals
 
 # Blocks that are prepared at once: more take more memory, fewer more time.
 TOGETHER = 256

@@ -16,9 +16,9 @@ from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import EdgeKind
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.host_delays import host_delays
-from nsys2prv.analysis.joins import find_joins, first_of_equals
+from nsys2prv.analysis.joins import find_joins
 from nsys2prv.analysis.replay import Lengths, measured_lengths, narrow, replay
-from nsys2prv.intervals.spans import Times
+from nsys2prv.intervals.spans import Times, first_of_equals
 from nsys2prv.run.steady import Window
 
 # Iterations and their times (ns): from the begin of an iteration to that of the next one, or to its own end without a

@@ -7,7 +7,7 @@ treat every group by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -98,6 +98,12 @@ def time_in(spans: Spans, until: Times) -> Times:
     left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
     total: Times = before[last] + left
     return total
+
+
+def first_of_equals(values: npt.NDArray[np.integer[Any]]) -> Mask:
+    """Return True for the first of each row of equal values."""
+    mask: Mask = np.append(True, values[1:] != values[:-1])[: len(values)]
+    return mask
 
 
 def reach_before(group: Indices, end: Times) -> Times:

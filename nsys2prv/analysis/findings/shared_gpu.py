@@ -83,10 +83,8 @@ def _paused(work: pl.DataFrame, steps: int) -> pl.DataFrame:
     """
     alike = ["device", "name", "shape"]
     usual, count = pl.col("ns").median().over(alike), pl.len().over(alike)
-    ordered = work.sort(*alike, "start")
-    known = ordered.select(
-        *alike, "task", "start", "ns", usual=usual, count=count, nth=pl.int_range(pl.len()).over(alike)
-    )
+    ordered = work.select(*alike, "task", "start", "ns").sort(*alike, "start")
+    known = ordered.with_columns(usual=usual, count=count, nth=pl.int_range(pl.len()).over(alike))
     if steps >= FEWEST_PLACES.value:
         in_step = (pl.col("count") / steps).round().cast(pl.Int64).clip(lower_bound=1)
         place = known.with_columns(place=pl.col("nth") % in_step)
