@@ -18,7 +18,7 @@ from nsys2prv.analysis.frames import (
 )
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, overlapping
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, first_of_equals, one_span, overlapping
 
 # `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
 # most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main
@@ -84,7 +84,7 @@ def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFra
 
 def _place_in_group(group: Indices) -> Indices:
     """Return how many rows of the same group come before each row. Rows of a group are together."""
-    first = np.append(True, group[1:] != group[:-1])[: len(group)]
+    first = first_of_equals(group)
     begins = np.flatnonzero(first)
     places: Indices = np.arange(len(group)) - begins[np.cumsum(first) - 1]
     return places

@@ -116,7 +116,7 @@ def reach_before(group: Indices, end: Times) -> Times:
     by_end = np.argsort(end, kind="stable")
     rank = np.empty(len(end), dtype=np.int64)
     rank[by_end] = np.arange(len(end))
-    opens = np.append(True, group[1:] != group[:-1])[: len(end)]
+    opens = first_of_equals(group)
     # Ranks of each group are above all those of the groups before it, so that one pass finds the highest of each.
     above = np.cumsum(opens) * len(end)
     highest = np.maximum.accumulate(above + rank) - above
