@@ -18,8 +18,8 @@ from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals
 
 # Forks of a block. Smaller blocks need more steps, larger ones more repetitions.
 BLOCK = 64
-# More than nearly any run lasts (ns): it keeps chains apart in one running maximum.
-APART = 1 << 46
+# More than nearly any run lasts (ns), or would last.
+LONGEST = 1 << 45
 
 
 class Forks(NamedTuple):
@@ -28,7 +28,7 @@ class Forks(NamedTuple):
     `time`: of each fork (ns); `before`: the fork before it in its chain; `borders`: the first fork of each block, and
     the number of forks. `edges`: the edges (places in Joins.edges) that end at a fork, or behind the fork before it, in
     order of fork and source; `bundles`: the first of each bundle of those from one fork to one fork; `source`,
-    `target`: the forks of each bundle. `apart`: far more than all measured times (ns).
+    `target`: the forks of each bundle. `longest`: the longest delay that is replayed (ns).
     """
 
     time: Times
@@ -38,7 +38,7 @@ class Forks(NamedTuple):
     bundles: Indices
     source: Nodes
     target: Nodes
-    apart: int
+    longest: int
 
 
 class Joins(NamedTuple):
@@ -99,7 +99,7 @@ def find_joins(graph: Graph) -> Joins:
         bundles=bundles,
         source=source[ends[bundles]],
         target=waiting[bundles],
-        apart=max(APART, 4 << int(graph.time.max(initial=0)).bit_length()),
+        longest=max(LONGEST, 2 << int(graph.time.max(initial=0)).bit_length()),
     )
     return Joins(nodes, np.flatnonzero(first), join, places, fork, is_fork, edges, lead, source, target, forks)
 

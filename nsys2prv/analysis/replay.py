@@ -23,8 +23,6 @@ from nsys2prv.intervals.spans import Indices, Times, first_of_equals
 
 # Blocks that are prepared at once: more take more memory, fewer more time.
 TOGETHER = 256
-# A delay before all others (ns).
-NEVER = -(1 << 44)
 
 
 class Lengths(NamedTuple):
@@ -58,6 +56,8 @@ def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator
     for scenario in scenarios:
         lengths = scenario()
         of_edges = _ways(joins, lengths, _so_far(joins, lengths))[joins.forks.edges]
+        if np.abs(of_edges).max(initial=0) > joins.forks.longest:
+            raise too_long()
         ways.append(np.maximum.reduceat(of_edges, joins.forks.bundles) if len(of_edges) else of_edges)
         del lengths, of_edges
     found = _replay_forks(joins.forks, ways)
@@ -126,14 +126,15 @@ def _beyond(joins: Joins, ways: Times, found: Times) -> Times:
 
 def _replay_forks(forks: Forks, ways: Sequence[Times]) -> Times:
     """Return the delay of each fork in each scenario. `ways`: of the bundles of each scenario."""
-    result = np.full((len(forks.time), len(ways)), NEVER)
+    # At first a delay that stays below all others, also at the other end of an edge.
+    result = np.full((len(forks.time), len(ways)), -2 * forks.longest)
     free = forks.before == NO_NODE
     free[forks.target] = False
     result[free] = forks.time[free][:, None]
     for first in range(0, len(forks.borders) - 1, TOGETHER):
         for block in _blocks(forks, ways, forks.borders[first : first + TOGETHER + 1]):
             _replay_block(result, block)
-    if result.max(initial=0) > forks.apart // 2:
+    if result.max(initial=0) > forks.longest:
         raise too_long()
     return result
 
@@ -188,9 +189,9 @@ def _blocks(forks: Forks, ways: Sequence[Times], borders: Indices) -> Iterator[_
     # Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
     chain = np.cumsum(begins)
     chain -= chain[borders[:-1] - first][block]
-    if int(chain.max(initial=0)) * forks.apart > LONGEST_AXIS:
+    if int(chain.max(initial=0)) * 4 * forks.longest > LONGEST_AXIS:
         raise too_long()
-    apart = forks.apart * chain
+    apart = 4 * forks.longest * chain
     # Chains that go on from earlier blocks come in by an edge, too.
     entering = np.flatnonzero(begins & (before != NO_NODE))
     edges = slice(*np.searchsorted(forks.target, (first, end)))

@@ -150,8 +150,9 @@ def test_the_way_of_a_send_that_waits_leads_to_its_late_receiver(waits: bool) ->
     assert graph.time[graph.binding[done]] == (40 if waits else 10) * US
 
 
+@pytest.mark.parametrize("scale", [1, 1 << 28], ids=["microseconds", "days"])
 @pytest.mark.parametrize("seed", range(20))
-def test_random_replays_equal_a_slow_one(seed: int) -> None:
+def test_random_replays_equal_a_slow_one(seed: int, scale: int) -> None:
     random = np.random.default_rng(seed)
     lines = []
     for rank in range(4):
@@ -163,6 +164,7 @@ def test_random_replays_equal_a_slow_one(seed: int) -> None:
         lines.append(f"{rank}| {', '.join(line)}")
     run = drawn("\n".join(lines))
     graph = dependencies(run, carried(run))
+    graph = graph._replace(time=graph.time * scale)
     usual = measured_lengths(graph)
     scenarios = [Lengths(*(random.integers(0, np.maximum(one, 1) * 2) for one in usual)) for _ in range(2)]
     replayed = replay(find_joins(graph), [lambda one=one: one for one in scenarios])
