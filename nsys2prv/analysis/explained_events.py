@@ -17,7 +17,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE, critical_path
 from nsys2prv.analysis.dependencies import Graph, dependencies
 from nsys2prv.analysis.edges import NO_NODE
-from nsys2prv.analysis.frames import Run, tasks_of_devices
+from nsys2prv.analysis.frames import Run, joined_in_row, tasks_of_devices
 from nsys2prv.analysis.idle_causes import idle_parts
 from nsys2prv.analysis.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.waiting import carried
@@ -61,16 +61,7 @@ def explained_events(
 
 def _joined(events: pl.DataFrame) -> pl.DataFrame:
     """Join events (EVENT) of one text that follow each other on a row without a gap."""
-    ordered = events.sort("row", "start")
-    goes_on = pl.all_horizontal(
-        pl.col("row") == pl.col("row").shift(1),
-        pl.col("label") == pl.col("label").shift(1),
-        pl.col("start") == pl.col("end").shift(1),
-    ).fill_null(False)
-    numbered = ordered.with_columns(number=(~goes_on).cum_sum())
-    joined = numbered.group_by("number", maintain_order=True).agg(
-        pl.col("row", "start").first(), pl.col("end").last(), pl.col("label").first()
-    )
+    joined = joined_in_row(events.sort("row", "start"), "row", "label")
     return joined.select(pl.col(c).cast(t) for c, t in EVENT.items())
 
 

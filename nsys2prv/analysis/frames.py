@@ -299,6 +299,17 @@ def cut_with_ns(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
     return kept.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
 
 
+def joined_in_row(intervals: pl.DataFrame, *same: str) -> pl.DataFrame:
+    """Join intervals that follow each other without a gap and have equal values in the columns `same`.
+
+    Intervals are in order. Returns `same`, start and end.
+    """
+    equal = [pl.col(c) == pl.col(c).shift(1) for c in same]
+    goes_on = pl.all_horizontal(*equal, pl.col("start") == pl.col("end").shift(1)).fill_null(False)
+    numbered = intervals.group_by((~goes_on).cum_sum().alias("number"), maintain_order=True)
+    return numbered.agg(pl.col(*same, "start").first(), pl.col("end").last()).drop("number")
+
+
 def parts_by(frame: pl.DataFrame, column: str) -> dict[int, pl.DataFrame]:
     """Return the rows of a frame by the value of an integer column, in order of the values."""
     low, high = frame[column].min(), frame[column].max()

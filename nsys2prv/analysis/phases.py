@@ -27,9 +27,9 @@ from nsys2prv.families.nvtx.range_patterns import (
 from nsys2prv.intervals.spans import Spans, reach_before, union
 
 # Occurrences of a phase or iteration; `start`, `end`: ns of the trace. `number`: the number in the range's text for
-# which the last `#` of the pattern stands; without one, how many occurrences came before on the task. `repeat`: how
-# often that number came before (see families/nvtx/passes.py). Occurrences of several tasks with equal `number` and
-# `repeat` belong together.
+# which the last `#` of the pattern stands; without one, how many occurrences came before on the task. `repeat`: the
+# pass, such as an epoch, that it belongs to, from 0 (see families/nvtx/passes.py). Occurrences of several tasks with
+# equal `number` and `repeat` belong together.
 OCCURRENCE = {
     "task": pl.Int64(),
     "number": pl.Int64(),

@@ -175,7 +175,7 @@ def _lengths(analysis: Analysis) -> list[str]:
     ]
     shortest, median, decile = (float(lengths["ns"].quantile(part, "nearest") or 0) for part in (0.0, 0.5, 0.9))
     spread = f"shortest {ms(shortest)}, median {ms(median)}, 9th decile {ms(decile)}"
-    return ["", f"Lengths in ms: {spread}; longest: iterations {', '.join(longest)}."]
+    return ["", f"Lengths on the host in ms: {spread}; longest: iterations {', '.join(longest)}."]
 
 
 def _ranks(analysis: Analysis) -> list[str]:

@@ -186,7 +186,7 @@ ITERATIONS = Table(
     "iterations",
     METADATA,
     _of_run(),
-    _key("repeat", Integer, "How often this number came before on the rank"),
+    _key("repeat", Integer, "Pass of the number, such as an epoch, from 0"),
     _key("iteration", BigInteger, "Number of the iteration"),
     _key("rank", Integer, "The rank"),
     *(

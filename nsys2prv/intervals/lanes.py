@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsys2prv.intervals.nesting import nesting
-from nsys2prv.intervals.spans import Indices, Mask, Times
+from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals
 
 
 class LanedIntervals(NamedTuple):
@@ -120,8 +120,7 @@ def _reach(group: Indices, end: Times) -> Times:
 def _chain(group: Indices, start: Times, end: Times) -> Mask:
     """Mark, of intervals sorted by (group, start), each group's first, then always the next past the marked end."""
     count = len(start)
-    first = np.ones(count, dtype=bool)
-    first[1:] = group[1:] != group[:-1]
+    first = first_of_equals(group)
     following = _next_free(start, end, first)
     kept = first.copy()
     jump = np.append(following, count)

@@ -169,7 +169,7 @@ def flatten(group: Indices, start: Times, end: Times, level: Indices) -> LevelPi
         top = np.where(np.cumsum(np.where(levels == one, step, 0)) > 0, one, top)
     settled = np.append(moment[1:] != moment[:-1], True)
     moment, top = moment[settled], top[settled]
-    changes = np.append(True, top[1:] != top[:-1])
+    changes = first_of_equals(top)
     moment, top = moment[changes], top[changes]
     covered = np.flatnonzero(top >= 0)
     begins, ends = moment[covered], moment[covered + 1]

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.frames import COPY, MPI, NCCL, Run
+from nsys2prv.analysis.frames import COPY, MPI, NCCL, Run, joined_in_row
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.intervals.nesting import nesting
 from nsys2prv.model.palette import (
@@ -192,12 +192,4 @@ def _path(analysis: Analysis, devices: dict[int, int], rows: dict[int, int]) -> 
     of_row = {row: devices[device] for row, device in run.work.select("row", "device").unique("row").rows()}
     placed = pieces.select(_mapped("row", {**rows, **of_row}).alias("line"), "start", "end", "kind")
     placed = placed.with_columns(pl.col("line").forward_fill().backward_fill()).drop_nulls("line")
-    goes_on = pl.all_horizontal(
-        pl.col("line") == pl.col("line").shift(1),
-        pl.col("kind") == pl.col("kind").shift(1),
-        pl.col("start") == pl.col("end").shift(1),
-    ).fill_null(False)
-    joined = placed.group_by((~goes_on).cum_sum().alias("number"), maintain_order=True).agg(
-        pl.col("line", "start").first(), pl.col("end").last(), pl.col("kind").first()
-    )
-    return joined.select(pl.col(c).cast(t) for c, t in PATH.items())
+    return joined_in_row(placed, "line", "kind").select(pl.col(c).cast(t) for c, t in PATH.items())

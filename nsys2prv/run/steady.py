@@ -179,7 +179,8 @@ def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]
     many = len(longer) > max(MOST_INTERRUPTED_SHARE * len(kept), 1)
     if not longer or not usual or len(kept) < FEWEST_ITERATIONS or many:
         return {}
-    if len(longer) >= FEWEST_PERIODIC and len(np.unique(np.diff(longer))) == 1:
+    apart = np.unique(np.diff(longer))
+    if len(longer) >= FEWEST_PERIODIC and len(apart) == 1 and apart[0] > 1:
         return {}
     least, most = (float(end(lengths[longer])) / 1e6 for end in (np.min, np.max))
     times = f"{least:,.0f} to {most:,.0f} ms" if len(longer) > 1 else f"{most:,.0f} ms"

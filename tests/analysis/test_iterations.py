@@ -127,7 +127,11 @@ def test_without_nccl_waiting_is_in_mpi() -> None:
         ([f"step {8 * 10**20}", f"step {8 * 10**20 + 5}"], "step #", ["step 0", "step 5"]),
         (["step 0", "step 1"] * 2, "step #", ["step 0", "step 1", "step 0 (repeat 1)", "step 1 (repeat 1)"]),
         # Recorded from the middle of an epoch on.
-        (["step 1", "step 0"] * 2, "step #", ["step 1", "step 0 (repeat 1)", "step 1 (repeat 1)", "step 0 (repeat 2)"]),
+        (
+            ["step 3", *(f"step {n}" for n in range(4))],
+            "step #",
+            ["step 3", *(f"step {n} (repeat 1)" for n in range(4))],
+        ),
         (["step 1", "step 2", "step 0"], "step #", ["step 0", "step 1", "step 2"]),
     ],
 )

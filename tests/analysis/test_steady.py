@@ -133,6 +133,7 @@ def test_an_iteration_that_a_rank_began_before_another_recorded_is_left_out() ->
         ([10, 10, 10, 300, 10, 10, 10, 300], []),  # that comes again and again
         (([10] * 9 + [300]) * 4, []),  # at equal distances: the program writes its results
         ([10] * 9 + [300] + [10] * 9 + [300] + [10] * 12 + [300], [9, 19, 32]),
+        ([10] * 20 + [300] * 3 + [10] * 17, [20, 21, 22]),  # one interruption
         ([10, 10, 300], []),  # too few to tell
     ],
 )

@@ -15,10 +15,16 @@ PASSES = {
     "step 2, step 3, step 0, step 1, step 2, step 3": [0, 0, 1, 1, 1, 1],
     "epoch 0 step 2, epoch 1 step 0, epoch 1 step 1, epoch 2 step 0": [0, 1, 1, 2],
     # The second rank begins to record one step later, or in the second epoch.
-    "step 2, step 3, step 0, step 3 | step 3, step 0, step 3": [0, 0, 1, 1, 0, 1, 1],
+    "step 2, step 3, step 0, step 1, step 2, step 3 | step 3, step 0, step 1, step 2, step 3": [
+        *(0, 0, 1, 1, 1, 1),
+        *(0, 1, 1, 1, 1),
+    ],
     "epoch 0 step 1, epoch 1 step 0, epoch 1 step 1 | epoch 1 step 0, epoch 1 step 1": [0, 1, 1, 1, 1],
     # One rank tries a step again.
     "step 0, step 1, step 1, step 2 | step 0, step 1, step 2": [0, 0, 1, 0, 0, 0, 0],
+    # In no order: the number counts that came before.
+    "step 3, step 1, step 2, step 0, step 2, step 0, step 3, step 1": [0, 0, 0, 0, 1, 1, 1, 1],
+    "step 1, step 0, step 1, step 0 | step 0, step 1, step 0, step 1": [0, 0, 1, 1, 0, 0, 1, 1],
     # Numbers in no order that never come again.
     "step 4, step 1, step 3": [0, 0, 0],
 }

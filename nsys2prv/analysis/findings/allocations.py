@@ -42,7 +42,8 @@ def allocations(case: Case) -> Iterator[Finding]:
     ranks = calls["task"].n_unique()
     yield Finding(
         "allocations",
-        f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}",
+        f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}"
+        + case.mostly_in_long("allocating"),
         cost,
         _advice(name),
         ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),

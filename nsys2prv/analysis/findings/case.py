@@ -13,7 +13,7 @@ from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_time, starved, starved_time
-from nsys2prv.analysis.findings.thresholds import BLOCKED, MOSTLY_THEN, ON_PATH
+from nsys2prv.analysis.findings.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.intervals.grouped import axis_over
@@ -189,11 +189,13 @@ class Case(NamedTuple):
         what comes every few iterations does, as waiting for data. What makes a host launch late in long iterations is
         a finding of its own, and does not count here.
         """
-        each = self.starved
-        if part == "launching":
-            each = each.join(self.long_steps.found, on=["repeat", "number"], how="anti", maintain_order="left")
+        each = self.usual_starved() if part == "launching" else self.starved
         by_device = each.group_by("device", maintain_order=True).agg(usual(pl.col(part)).alias(part))
         return [float(ns or 0) for ns in by_device[part]]
+
+    def usual_starved(self) -> pl.DataFrame:
+        """Return STARVED without the long iterations."""
+        return self.starved.join(self.long_steps.found, on=["repeat", "number"], how="anti", maintain_order="left")
 
     def usual_time(self) -> Spans:
         """Return the time that `starved` covers, without the long iterations."""
@@ -203,7 +205,7 @@ class Case(NamedTuple):
         """Return ` (nearly all in 3 of 20 iterations)` if a part of STARVED is mostly in long ones, else nothing."""
         in_long = self.starved.join(self.long_steps.found, on=["repeat", "number"], how="semi")
         ns, every = int(in_long[part].sum()), int(self.starved[part].sum())
-        if not ns or ns < MOSTLY_THEN.value * every:
+        if not ns or ns < NEARLY_ALL.value * every:
             return ""
         return f" (nearly all in {self.long_steps.found.height} of {self.step_count} iterations)"
 

@@ -28,7 +28,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
     in_turn = cost > IN_TURN.value * least
     yield Finding(
         "data-loading",
-        waiting_title(f"{text_ms(cost)} {case.unit}", short(str(name), 40), in_turn),
+        waiting_title(f"{text_ms(cost)} {case.unit}", short(str(name), 40), in_turn) + case.mostly_in_long("load"),
         cost,
         "Prepare data in other processes ahead of time (DataLoader with num_workers, prefetch_factor, pin_memory, "
         "persistent_workers; DALI), and copy it with non_blocking=True.",

@@ -17,8 +17,8 @@ from nsys2prv.run.defects import Defect
 
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
 SOME = (
-    "Few of the rows, so that figures change little. Work that waits on the device when recording begins has no call: "
-    "synchronize before, as with torch.cuda.synchronize() (nsys2prv inspect RUN)."
+    "Few of the rows, so that figures change little (nsys2prv inspect RUN). Work that is queued when recording begins "
+    "has no call: synchronize before that, as with torch.cuda.synchronize()."
 )
 FEW = "Nothing to do: less than 0.1 % of the rows, which hardly changes a figure."
 
@@ -114,7 +114,7 @@ def _defects(defects: tuple[Defect, ...]) -> Finding:
     """Return one finding for all defects; the first that shows in figures is the worst."""
     shows = any(d.shows for d in defects)
     much = any(d.share >= DEFECT_ROWS.value for d in defects)
-    worst = next((d for d in defects if d.shows), defects[0])
+    worst = max(defects, key=lambda d: (d.shows, d.share >= DEFECT_ROWS.value))
     more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
     return Finding(
         "defective-reports",

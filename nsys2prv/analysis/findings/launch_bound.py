@@ -13,7 +13,7 @@ from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
-from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps, kept_time
+from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
 from nsys2prv.analysis.findings.thresholds import (
     BLOCKING,
     GAP,
@@ -182,9 +182,9 @@ def _in_copies(case: Case) -> float:
     copies = case.kept_calls(case.run.calls.filter((pl.col("kind") == "cuda") & BLOCKING_COPY))
     if copies.is_empty():
         return 0.0
-    gaps = idle_gaps(case.analysis, kept_time(case.analysis))
+    gaps = idle_gaps(case.analysis, case.usual_time())
     ns = calls_in_gaps(case.run, case.launchers, gaps, BLOCKING_COPY)["ns"].sum()
-    return float(ns) / case.step_count / max(gaps.users["device"].n_unique(), 1)
+    return float(ns) / (case.step_count - case.long_steps.found.height) / max(gaps.users["device"].n_unique(), 1)
 
 
 def _single_pauses(case: Case) -> float:
@@ -193,7 +193,11 @@ def _single_pauses(case: Case) -> float:
         return 0.0
     others = pl.sum_horizontal(*PARTS) - pl.col("launching")
     single = (pl.col("longest") - others).clip(lower_bound=0)
-    usually = case.starved.group_by("device").agg(single=usual(single), launching=usual(pl.col("launching")))
+    usually = (
+        case.usual_starved()
+        .group_by("device", maintain_order=True)
+        .agg(single=usual(single), launching=usual(pl.col("launching")))
+    )
     return float(usually.select(pl.col("single").sum() / pl.col("launching").sum().clip(lower_bound=1)).item() or 0)
 
 

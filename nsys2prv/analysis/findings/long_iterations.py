@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import MOST_NAMED, SAME_COUNT
+from nsys2prv.analysis.findings.starved import PARTS
+from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.frames import at_longest
+from nsys2prv.analysis.sentences import counted
 
 
 def long_iterations(case: Case) -> Iterator[Finding]:
@@ -21,14 +24,18 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     long = case.long_steps
     if long.lengths.is_empty():
         return
-    starving = max(long.more_of(case.starved.select("repeat", "number", ns="launching")), 0.0)
+    # Rules on the other parts leave out the longest iteration of all.
+    parts = ["launching"] if long.found.height > 1 else PARTS
+    starving = max(long.more_of(case.starved.select("repeat", "number", ns=pl.sum_horizontal(parts))), 0.0)
     computing = max(long.more_of(case.analysis.iterations.select("repeat", number="iteration", ns="compute_ns")), 0.0)
     count, most = long.found.height, long.lengths.height
+    if (starving + computing) * count < EXPLAINS.value * long.excess_ns:
+        return
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
     cause, advice = _cause(case, of_host=starving > computing)
     yield Finding(
         "long-iterations",
-        f"{count} of {most} iterations ({_named(long.found['number'].to_list())}) take {text_ms(length)}, the others "
+        f"{count} of {most} iterations ({_named(long.lengths)}) take {text_ms(length)}, the others "
         f"{text_ms(long.usual_ns)}: {cause}",
         (starving + computing) * count / case.step_count,
         advice,
@@ -47,13 +54,19 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     )
 
 
-def _named(numbers: list[int]) -> str:
-    """Name iterations by their numbers, the first of many, or by what is between them: `2, 9, 16, 23, every 7th`."""
-    few = ", ".join(map(str, numbers[: int(MOST_NAMED.value)])) + (" ..." if len(numbers) > MOST_NAMED.value else "")
-    apart = np.unique(np.diff(numbers))
-    if len(numbers) > 2 and len(apart) == 1 and apart[0] > 1:
-        return f"{few}: every {_ordinal(int(apart[0]))}"
-    return few
+def _named(lengths: pl.DataFrame) -> str:
+    """Name the long ones of LongSteps.lengths, and how often they come.
+
+    `2, 9, 16: every 7th`; of several epochs `4 of repeats 0 to 2: every 6th`.
+    """
+    at = np.flatnonzero(lengths["long"].to_numpy())
+    own = lengths.select("number", "repeat")[at]
+    names = counted(own.rows()).partition(" ")[2]
+    if not own["repeat"].sum():
+        more = " ..." if len(at) > MOST_NAMED.value else ""
+        names = ", ".join(map(str, own["number"].head(int(MOST_NAMED.value)))) + more
+    apart = np.unique(np.diff(at))
+    return f"{names}: every {_ordinal(int(apart[0]))}" if len(at) > 2 and len(apart) == 1 and apart[0] > 1 else names
 
 
 def _ordinal(number: int) -> str:

@@ -41,7 +41,7 @@ class LongSteps(NamedTuple):
         return float(self.found["ns"].sum()) - self.found.height * self.usual_ns
 
     def more_of(self, times: pl.DataFrame) -> float:
-        """Return how much more of a time (ns) a long iteration has than the median of the others, the mean of all.
+        """Return how much longer (ns) a time is in long iterations (the mean) than in the others (the median).
 
         `times`: repeat, number and ns, of several ranks or devices, whose mean counts.
         """
@@ -72,7 +72,7 @@ def step_begins(analysis: Analysis) -> pl.DataFrame:
         return pl.DataFrame(schema=BEGIN)
     begins = launched.group_by("repeat", "number").agg(begin=pl.col("start").min())
     steady = steps.group_by("repeat", "number").agg(pl.col("steady").all())
-    return begins.join(steady, on=["repeat", "number"]).sort("begin").select(*BEGIN)
+    return begins.join(steady, on=["repeat", "number"]).sort("begin", "repeat", "number").select(*BEGIN)
 
 
 def long_steps(analysis: Analysis, begins: pl.DataFrame) -> LongSteps:

@@ -17,8 +17,8 @@ from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
 
 # Begin of the names of the threads in which PyTorch's Gloo exchanges data and launches its copies (ProcessGroupGloo).
 GLOO_THREAD = "pt_gloo"
-# Calls of the C library and the system that open, write and close files. Pipes and sockets are read, too.
-FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
+# Calls of the C library and the system that open, write and close files. Reads also wait for pipes and sockets.
+FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?2?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
 OF_FILES = (
     "The thread that launches opens, writes or closes files: write from another thread or process (asynchronous "
     "checkpoints), less often, or to a file system near the GPU."

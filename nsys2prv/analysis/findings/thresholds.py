@@ -32,8 +32,11 @@ SCATTERED = Threshold(
 PECULIAR = Threshold(0.25, "of the delay", "work that delays others on several ranks is a place, and not a cause")
 SELDOM = Threshold(0.34, "of the iterations", "what comes more often belongs to each iteration")
 LONG = Threshold(1.5, "times the others", "usual iterations differ by some percent, those with other work by far more")
-MOSTLY_OTHERS = Threshold(0.5, "of the excess", "a rank that waits that long for others is late for their reason")
+MOSTLY_OTHERS = Threshold(
+    0.5, "of the excess", "a rank that waits so long is not slow itself: those that it waits for are"
+)
 SAME_COUNT = Threshold(1.2, "times", "programs launch as many kernels for small input as for large, to some percent")
+EXPLAINS = Threshold(0.1, "of the excess", "with less, other findings say what the long iterations do")
 MOST_NAMED = Threshold(5, "iterations", "more fill a line, and the first ones lead to the others")
 MOSTLY_THEN = Threshold(0.8, "of the excess", "what a rank computes longer in the other iterations hardly matters")
 LIKE_MOST = Threshold(0.5, "of their mean", "iterations with half of the excess of the longest ones are of their kind")
@@ -55,7 +58,11 @@ ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in
 MANY_OPERATIONS = Threshold(64, "kernels an iteration", "layers and buckets that are short as well are fewer")
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
-NEARLY_ALL = Threshold(0.9, "of the launches", "a thread that launches less shares them with others of its process")
+NEARLY_ALL = Threshold(
+    0.9,
+    "of the launches, or of a time",
+    "a thread that launches less shares them with others of its process; the words for a time from there on",
+)
 IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")

@@ -5,6 +5,7 @@ Each program has twelve iterations of 10 ms; every fourth begins 30 ms before th
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from nsys2prv.analysis.findings.finding import Finding
@@ -67,6 +68,30 @@ def test_a_call_of_the_system_in_long_iterations_is_named_by_its_own_finding() -
 )
 def test_usual_iterations_differ_a_little_and_two_kinds_of_iterations_have_no_long_ones(longer: dict[int, int]) -> None:
     assert "long-iterations" not in findings_of(program(f"0| {USUAL}", steps=13, longer=longer))
+
+
+def test_a_single_long_iteration_counts_with_all_that_is_in_it() -> None:
+    """Other rules leave out the longest iteration, so that they say nothing of its call of the system."""
+    calls = {"step8_rank0": f"{USUAL}, os:write 1000-2950"}
+    found = findings_of(program(f"0| {USUAL}", steps=13, longer={8: 2000}, **calls))
+    assert "system-waiting" not in found
+    assert found["long-iterations"].title.startswith("1 of 13 iterations (8) take 30.0 ms, the others 10.0 ms: ")
+    assert found["long-iterations"].cost_ns / 1e6 == pytest.approx(20 / 13, rel=0.05)
+
+
+def test_long_iterations_of_epochs_are_named_with_these() -> None:
+    run = program(f"0| {USUAL}", steps=18, longer={4: 2000, 10: 2000, 16: 2000})
+    number = pl.col("text").str.extract("([0-9]+)$").cast(pl.Int64)
+    text = pl.format("epoch {} batch {}", number // 6, number % 6)
+    found = findings_of(run._replace(ranges=run.ranges.with_columns(text=text)))["long-iterations"]
+    assert found.title.startswith("3 of 18 iterations (4 of repeats 0 to 2: every 6th) take 30.0 ms")
+
+
+def test_blocking_copies_of_long_iterations_are_no_reason_of_the_usual_ones() -> None:
+    usual = "k @0 5-500, k @800 805-990"
+    copies = {f"step{step}_rank0": f"{usual}, cuda:cudaMemcpy 1000-2950" for step in LONGER}
+    found = findings_of(program(f"0| {usual}", steps=13, longer=LONGER, **copies))
+    assert found["host-bound"].title.startswith("Host-bound: the device has no work while the host is busy")
 
 
 def test_iterations_in_which_a_rank_waits_for_another_have_their_reason_there() -> None:
