@@ -19,10 +19,10 @@ from nsys2prv.run.steady import Window
 LEAST_SLOW_RATIO = 1.05
 
 # `repeat` is the pass of the iteration's number, such as its epoch, from 0. Times in ns. `total` is the range's on the
-# host; `own` is the rank's without waiting for others: of the device's time all but exposed communication where there is
-# NCCL, else of the host's all but MPI; `to_first_collective` is from the first device activity to the first NCCL kernel
-# (null: none). The rest is of what the iteration launched: `device` from its first to its last device activity, and
-# unions of intervals on each device, `idle` within `device`, as means over the devices of the rank.
+# host; `own` is the rank's without waiting for others: of the device's time all but exposed communication where there
+# is NCCL, else of the host's all but MPI; `to_first_collective` is from the first device activity to the first NCCL
+# kernel (null: none). The rest is of what the iteration launched: `device` from its first to its last device activity,
+# and unions of intervals on each device, `idle` within `device`, as means over the devices of the rank.
 ITERATION = {
     "rank": pl.Int64(),
     "iteration": pl.Int64(),
