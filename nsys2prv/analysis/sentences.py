@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.errors import short
+from nsys2prv.model.units import MS
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
 MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3
+# Share of the mean length of iterations from which on their median is told, too.
+MEDIAN_TOLERANCE = 0.2
 
 
 def run_size(analysis: Analysis) -> str:
@@ -76,5 +80,24 @@ def found_by(analysis: Analysis) -> Iterator[str]:
 
 def iteration_ns(analysis: Analysis) -> float | None:
     """Return the mean time (ns) of an iteration; None without any, or if nothing of them can be replayed."""
+    times = _iteration_times(analysis)
+    return None if times is None else float(times.mean() or 0)  # type: ignore[arg-type]
+
+
+def each_iteration(analysis: Analysis) -> str:
+    """Return how long an iteration takes, after the window: `, an iteration every 67.066 ms`; nothing without any.
+
+    If the median is far from the mean, as where a few iterations are long, it follows: `(median 22.104)`.
+    """
+    times = _iteration_times(analysis)
+    if times is None:
+        return ""
+    mean, median = (float(ns or 0) for ns in (times.mean(), times.median()))  # type: ignore[arg-type]
+    apart = abs(mean - median) > MEDIAN_TOLERANCE * mean
+    return f", an iteration every {MS.text(mean)} ms{f' (median {MS.text(median)})' if apart else ''}"
+
+
+def _iteration_times(analysis: Analysis) -> pl.Series | None:
+    """Return the measured times (ns) of the iterations of the window, None without any."""
     timed = [one for one in analysis.explanation.predictions[:1] if one.iterations["iteration"].null_count() == 0]
-    return timed[0].measured_ns if analysis.window.iterations and timed else None
+    return timed[0].iterations["measured_ns"] if analysis.window.iterations and timed else None

@@ -13,7 +13,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.frames import NCCL
-from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
+from nsys2prv.analysis.sentences import each_iteration, found_by, iteration_ns, left_out, run_size, window_name
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.commands.run_name import run_name
@@ -51,11 +51,10 @@ def _run(analysis: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(analysis)}"
     window = analysis.window
     lasting = iteration_ns(analysis)
-    each = "" if lasting is None else f", an iteration every {ms(lasting)} ms"
     name = printable(window_name(analysis))
     if window.iterations and len(name) > LONGEST_WINDOW:
         name = f"{window.name}, {len(window.iterations)} iterations"
-    yield f"Window: {short(name, LONGEST_WINDOW)}, {ms(window.spans.total())} ms{each}"
+    yield f"Window: {short(name, LONGEST_WINDOW)}, {ms(window.spans.total())} ms{each_iteration(analysis)}"
     whole = (lasting or 0) * len(window.iterations)
     if analysis.efficiency.measured and window.spans.total() < IN_WINDOW * whole:
         share = 1 - window.spans.total() / whole

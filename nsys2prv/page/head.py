@@ -11,7 +11,7 @@ from typing import Any
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding
-from nsys2prv.analysis.sentences import found_by, iteration_ns, left_out, run_size, window_name
+from nsys2prv.analysis.sentences import each_iteration, found_by, left_out, run_size, window_name
 from nsys2prv.model.units import unit_of, words_of
 from nsys2prv.model.version import VERSION
 
@@ -41,10 +41,7 @@ def run_facts(analysis: Analysis, name: str) -> str:
 
 def _window(analysis: Analysis) -> str:
     window = analysis.window
-    text = f"{window_name(analysis)}, {window.spans.total() / 1e6:.3f} ms"
-    if (lasting := iteration_ns(analysis)) is not None:
-        text += f", an iteration every {lasting / 1e6:.3f} ms"
-    return text
+    return f"{window_name(analysis)}, {window.spans.total() / 1e6:.3f} ms{each_iteration(analysis)}"
 
 
 def verdict(analysis: Analysis) -> str:

@@ -5,11 +5,14 @@ Each program has twelve iterations of 10 ms; every fourth begins 30 ms before th
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
 
 from nsys2prv.analysis.findings.finding import Finding
-from tests.analysis.findings.programs import findings_of, program
+from nsys2prv.cli.verdict_text import verdict_of
+from tests.analysis.findings.programs import analysis_of, findings_of, program
 
 USUAL = "k @0 5-700, k @5 700-999"
 LONGER = {3: 2000, 7: 2000, 11: 2000}
@@ -55,6 +58,14 @@ def test_time_in_which_the_host_is_busy_in_long_iterations_counts_once() -> None
     found = long_of(USUAL, steps=13)
     assert "host-bound" not in found
     assert "launch-bound" not in found
+
+
+@pytest.mark.parametrize(("longer", "said"), [({}, "9.995 ms"), (LONGER, "14.611 ms (median 10.000)")])
+def test_the_verdict_has_the_median_of_iterations_if_it_is_far_from_their_mean(
+    longer: dict[int, int], said: str
+) -> None:
+    lines = verdict_of(analysis_of(program(f"0| {USUAL}", steps=13, longer=longer)), [Path("run")]).splitlines()
+    assert lines[1].endswith(f", an iteration every {said}")
 
 
 def test_a_call_of_the_system_in_long_iterations_is_named_by_its_own_finding() -> None:
