@@ -17,9 +17,9 @@ from nsys2prv.analysis.edges import NO_NODE, Nodes
 from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals
 
 # Forks of a block. Smaller blocks need more steps, larger ones more repetitions.
-BLOCK = 64
+FORKS_OF_BLOCK = 64
 # More than nearly any run lasts (ns), or would last.
-LONGEST = 1 << 45
+LONGEST_RUN_NS = 1 << 45
 
 
 class Forks(NamedTuple):
@@ -99,7 +99,7 @@ def find_joins(graph: Graph) -> Joins:
         bundles=bundles,
         source=source[ends[bundles]],
         target=waiting[bundles],
-        longest=max(LONGEST, 2 << int(graph.time.max(initial=0)).bit_length()),
+        longest=max(LONGEST_RUN_NS, 2 << int(graph.time.max(initial=0)).bit_length()),
     )
     return Joins(nodes, np.flatnonzero(first), join, places, fork, is_fork, edges, lead, source, target, forks)
 
@@ -107,7 +107,7 @@ def find_joins(graph: Graph) -> Joins:
 def _blocks(time: Times) -> tuple[Indices, Indices]:
     """Return the order of forks by block, and where blocks begin in it, with the number of forks. `time`: theirs."""
     by_time = np.sort(time)
-    begins = np.unique(by_time[::BLOCK])
+    begins = np.unique(by_time[::FORKS_OF_BLOCK])
     order: Indices = np.argsort(np.searchsorted(begins, time, side="right"), kind="stable")
     return order, np.append(np.searchsorted(by_time, begins), len(time))
 

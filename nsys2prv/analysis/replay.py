@@ -22,7 +22,7 @@ from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Times, first_of_equals
 
 # Blocks that are prepared at once: more take more memory, fewer more time.
-TOGETHER = 256
+BLOCKS_AT_ONCE = 256
 
 
 class Lengths(NamedTuple):
@@ -131,8 +131,8 @@ def _replay_forks(forks: Forks, ways: Sequence[Times]) -> Times:
     free = forks.before == NO_NODE
     free[forks.target] = False
     result[free] = forks.time[free][:, None]
-    for first in range(0, len(forks.borders) - 1, TOGETHER):
-        for block in _blocks(forks, ways, forks.borders[first : first + TOGETHER + 1]):
+    for first in range(0, len(forks.borders) - 1, BLOCKS_AT_ONCE):
+        for block in _blocks(forks, ways, forks.borders[first : first + BLOCKS_AT_ONCE + 1]):
             _replay_block(result, block)
     if result.max(initial=0) > forks.longest:
         raise too_long()
