@@ -9,10 +9,10 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from programs import analysis_of, findings_of, program
 
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.cli.verdict_text import verdict_of
-from tests.analysis.findings.programs import analysis_of, findings_of, program
 
 USUAL = "k @0 5-700, k @5 700-999"
 LONGER = {3: 2000, 7: 2000, 11: 2000}
