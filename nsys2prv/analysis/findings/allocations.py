@@ -13,9 +13,9 @@ from nsys2prv.analysis.findings.starved import ALLOCATES, longest_at
 from nsys2prv.analysis.findings.thresholds import ALL_ALONG
 
 FROM_DRIVER = (
-    "Allocate once before the loop, or use a caching allocator (cudaMallocAsync with a pool that keeps memory; in "
-    "PyTorch leave out torch.cuda.empty_cache(), see memory_reserved, and set "
-    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)."
+    "Allocate once before the loop, also by handles of libraries (cublasCreate), or use a caching allocator "
+    "(cudaMallocAsync with a pool that keeps memory; in PyTorch leave out torch.cuda.empty_cache(), see "
+    "memory_reserved, and set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)."
 )
 # A pool gives its memory back at each synchronization unless its threshold says otherwise (CUDA programming guide,
 # stream-ordered memory allocator).

@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.polling import QUERIES
 
@@ -35,7 +36,7 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
         "host-synchronization",
         f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched",
         cost,
-        _RUN_AHEAD + (_DO_NOT_POLL if by_polling else _WAIT),
+        advice_on_graphs(case) + _RUN_AHEAD + (_DO_NOT_POLL if by_polling else _WAIT),
         iterations=case.iterations,
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",

@@ -11,6 +11,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
@@ -152,9 +153,9 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
     place = pause_text(chief_pause(case, case.usual_time()))
     return (
         "Host-bound: the device has no work while the host is busy between launches",
-        f"{_processes_for_gpus(case)}See what the host does{place or ' between launches'}: record CPU samples or "
-        "Python stacks (nsys profile --sample=process-tree --python-sampling=true); move that work off the launching "
-        "thread or out of the loop.",
+        f"{_processes_for_gpus(case)}{advice_on_graphs(case)}See what the host does{place or ' between launches'}: "
+        "record CPU samples or Python stacks (nsys profile --sample=process-tree --python-sampling=true); move that "
+        "work off the launching thread or out of the loop.",
     )
 
 

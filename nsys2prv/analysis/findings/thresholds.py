@@ -51,6 +51,7 @@ BUSY = Threshold(0.95, "of an iteration", "a host that waits for less of the tim
 BLOCKED = Threshold(
     200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"
 )
+MANY_GRAPHS = Threshold(10, "graphs", "programs make a few before their loop, as one for each size of a batch")
 SHORT_KERNEL = Threshold(
     30_000, "ns", "a launch with its framework costs the host 10 to 30 us: a host stays ahead of longer ones"
 )

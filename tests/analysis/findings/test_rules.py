@@ -457,6 +457,17 @@ def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
     assert "unfused-elementwise" not in findings_of(program(f"0| {apart}"))
 
 
+@pytest.mark.parametrize(("steps", "made"), [(6, True), (2, False)])
+def test_graphs_that_are_instantiated_in_the_loop_should_be_kept(steps: int, made: bool) -> None:
+    """In the advice on synchronization, and on a host that is busy; of a window without iterations ten or more."""
+    waits, busy = "k @0 5-400, wait 10-402, k @450 455-990", "k @0 5-100, k @800 805-990"
+    for usual, name in ((waits, "host-synchronization"), (busy, "host-bound")):
+        makes = {f"step{n}_rank0": f"{usual}, cuda:cudaGraphInstantiate 410-440" for n in range(steps)}
+        run = program(f"0| {usual}", **makes)
+        assert ("First keep CUDA graphs: 6 are" in findings_of(run)[name].advice) == made
+        assert "First keep" not in findings_of(run._replace(ranges=run.ranges.clear()))[name].advice
+
+
 @pytest.mark.parametrize(("call", "of_files"), [("fopen", True), ("write", True), ("fclose", True), ("poll", False)])
 def test_files_that_the_launching_thread_writes_are_named(call: str, of_files: bool) -> None:
     found = findings_of(program(f"0| k @0 5-100, os:{call} 100-800, k @800 805-990"))["system-waiting"]

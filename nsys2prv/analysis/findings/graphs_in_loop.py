@@ -1,0 +1,23 @@
+"""CUDA graphs that a program instantiates in its loop, though one can be launched again and again."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.thresholds import MANY_GRAPHS, RECURS
+
+INSTANTIATES = r"^cu(?:da)?GraphInstantiate"
+
+
+def advice_on_graphs(case: Case) -> str:
+    """Return advice if each rank instantiates graphs in half of the iterations or more, or many in the window."""
+    names = pl.col("name").cast(pl.String)
+    count = case.kept_calls(case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(INSTANTIATES))).height
+    of_rank = count / max(case.run.rank_count, 1)
+    if of_rank < (RECURS.value * case.step_count if case.analysis.window.iterations else MANY_GRAPHS.value):
+        return ""
+    return (
+        f"First keep CUDA graphs: {count:,} are instantiated in the window. Launch one again, and change it by "
+        "cudaGraphExecUpdate. "
+    )
