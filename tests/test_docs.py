@@ -243,9 +243,8 @@ TOPICS = (
 )
 NOUNS = (
     *("report", "run", "host", "task", "rank", "place", "row", "stream", "communicator", "operation", "interval"),
-    *("sample", "message", "point", "combination", "window", "slice", "label"),
-    *("family", "finding", "iteration", "steady", "efficiency", "waiting", "replay", "anchor", "confidence", "exposed"),
-    "cfg",
+    *("sample", "message", "point", "combination", "window", "slice", "label", "family", "finding", "iteration"),
+    *("repeat", "steady", "efficiency", "waiting", "replay", "anchor", "confidence", "exposed", "cfg"),
 )
 
 
