@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import construct
+from construct.programs import scalar_products, tiny_kernels
 from construct.report import open_copy
 
 STEPS = ("step 4", "step 5", "step 6")
@@ -77,13 +78,13 @@ def runs() -> Iterator[Known]:
     yield _known("shared-gpu", "shared-gpu", "another process multiplies matrices on the GPU of rank 1")
     yield _known("gpt-1gpu-10000Hz", "defective-reports", "the tables of CUDA calls were emptied")
     yield _known("data loader", "data-loading", "`load` of each step sleeps 150 ms", "gpt-ddp", _loading)
-    yield _known("eager decode", "launch-bound", "kernels last 3 us", "gpt-ddp", _of_first(construct.tiny_kernels))
+    yield _known("eager decode", "launch-bound", "kernels last 3 us", "gpt-ddp", _of_first(tiny_kernels))
     yield _known(
         "FP32 products",
         "matrix-products",
         "NCCL's kernels are called SGEMM",
         "gpt-ddp",
-        _of_first(construct.scalar_products),
+        _of_first(scalar_products),
     )
     yield _known("slow GPU", "slow-gpu", "all kernels of rank 2 last six times as long", "gpt-ddp", _slow)
     yield _known("late host", "late-rank", "`forward` of rank 2 sleeps 60 ms", "gpt-ddp", _late)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from .report import Report, Sources, close, listed, open_copies
@@ -120,7 +121,7 @@ def stepped(sources: Sources, folder: Path, by_ns: int, at_fraction: float = 0.5
     instant = ends[int(len(ends) * at_fraction)] + 1 + reports[0].utc
     for report in reports:
         later = "CASE WHEN {0} >= :at THEN {0} + :by ELSE {0} END"
-        report.change_times(lambda time, later=later: later.format(time), at=instant - report.utc, by=by_ns)
+        report.change_times(later.format, at=instant - report.utc, by=by_ns)
     return close(reports)
 
 
@@ -132,7 +133,7 @@ def jittered(sources: Sources, folder: Path, sigma_ns: float, seed: int = 0) -> 
     reports = open_copies(sources, folder)
     for number, report in enumerate(reports):
         dice = random.Random(1000 * seed + number)
-        _move_ends(report, lambda dice=dice: round(dice.gauss(0, sigma_ns)))
+        _move_ends(report, partial(_normal, dice, sigma_ns))
     return close(reports)
 
 
@@ -144,7 +145,7 @@ def straggling(sources: Sources, folder: Path, up_to_ns: int, seed: int = 0) -> 
     reports = open_copies(sources, folder)
     for number, report in enumerate(reports):
         dice = random.Random(1000 * seed + number)
-        _move_ends(report, lambda dice=dice: round(dice.uniform(0, up_to_ns)))
+        _move_ends(report, partial(_even, dice, up_to_ns))
     return close(reports)
 
 
@@ -197,6 +198,14 @@ def _collectives(report: Report) -> list[tuple[str, str]]:
 
 def _ends(report: Report, table: str, which: str) -> list[int]:
     return [int(end) for (end,) in report.rows(f'SELECT "end" FROM {table} WHERE {which}')]
+
+
+def _normal(dice: random.Random, sigma_ns: float) -> int:
+    return round(dice.gauss(0, sigma_ns))
+
+
+def _even(dice: random.Random, up_to_ns: int) -> int:
+    return round(dice.uniform(0, up_to_ns))
 
 
 def _move_ends(report: Report, by: Callable[[], int]) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from nsys2prv.model.frames import ANCHOR
 from nsys2prv.report.identity import read_identity
 from nsys2prv.report.tables import DTYPES
 from nsys2prv.run.clocks import Alignment, align
 from nsys2prv.run.hosts import find_hosts
-from nsys2prv.run.report_summary import ANCHOR, PLACE_USE, SAMPLE_EDGE, Summary
+from nsys2prv.run.report_summary import PLACE_USE, SAMPLE_EDGE, Summary
 
 SECOND = 1_000_000_000
 UTC = 1_795_000_000 * SECOND
