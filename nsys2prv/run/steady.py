@@ -16,7 +16,7 @@ from nsys2prv.errors import few_ranks
 from nsys2prv.intervals.spans import Span, Spans, Times, intersection, one_span, union
 
 # With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
-FEWEST_ITERATIONS = 4
+FEWEST_TO_JUDGE = 4
 # Leading iterations are start-up while each is longer than the usual one by half of it, and by so many times the usual
 # spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
 STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
@@ -177,7 +177,7 @@ def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]
     usual = float(np.median(lengths)) if len(kept) else 0.0
     longer: list[int] = np.flatnonzero(lengths >= LEAST_INTERRUPTED_RATIO * usual).tolist()
     many = len(longer) > max(MOST_INTERRUPTED_SHARE * len(kept), 1)
-    if not longer or not usual or len(kept) < FEWEST_ITERATIONS or many:
+    if not longer or not usual or len(kept) < FEWEST_TO_JUDGE or many:
         return {}
     apart = np.unique(np.diff(longer))
     if len(longer) >= FEWEST_PERIODIC and len(apart) == 1 and apart[0] > 1:
@@ -209,7 +209,7 @@ def startup_length(start: Times, end: Times) -> int:
     deviation (Rousseeuw and Croux, J. Am. Stat. Assoc. 88, 1993).
     """
     count = len(start)
-    if count < FEWEST_ITERATIONS:
+    if count < FEWEST_TO_JUDGE:
         return 0
     lengths = (end - start).astype(np.float64)
     later = lengths[count // 2 :]

@@ -48,6 +48,19 @@ def test_iterations_that_end_before_they_begin_last_1_ns(tmp_path: Path) -> None
     assert windows(path, "steady", ("kernels", "nvtx", "projection")) == ((500, 502), (500, 502))
 
 
+def test_batches_with_one_number_in_several_epochs_are_iterations_apart(tmp_path: Path) -> None:
+    """Recorded from within an epoch on."""
+    texts = ("epoch 0 batch 1", "epoch 1 batch 0", "epoch 1 batch 1", "epoch 2 batch 0")
+    path = report(tmp_path / "r.sqlite", [(1100 + 200 * n, 1200 + 200 * n, text) for n, text in enumerate(texts)])
+    chosen = nsys2prv.Selection(("kernels", "nvtx", "projection"))
+    made = nsys2prv.translate(path, tmp_path / "trace", selection=chosen, writing=nsys2prv.TraceOutput(window="steady"))
+    assert made.prv is not None
+    marked = nsys2prv.read_prv(made.prv).intervals(70000000).filter(value=1).select("start", "end").unique()
+    spans = nsys2prv.analyze(path).window.spans
+    expected = [(100 + 200 * n, 200 + 200 * n) for n in range(4)]
+    assert sorted(marked.rows()) == list(zip(spans.start, spans.end, strict=True)) == expected
+
+
 def test_a_named_range_that_ends_before_it_begins_lasts_1_ns(tmp_path: Path) -> None:
     path = report(tmp_path / "r.sqlite", [(1500, 1400, "turned")])
     assert windows(path, "turned", ("kernels", "nvtx")) == ((500, 501), (500, 501))

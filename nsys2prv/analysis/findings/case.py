@@ -21,7 +21,7 @@ from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.run.steady import NAMED_WINDOWS
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
-FEWEST_ITERATIONS = 4
+FEWEST_TO_TRIM = 4
 
 
 class KernelTime(NamedTuple):
@@ -165,8 +165,9 @@ class Case(NamedTuple):
 
         Kernels that run at once on a device share the time.
         """
-        shared = sum(self.useful) * self.step_count * self.share_of_compute(1.0)
-        return KernelTime(self.of_device(shared * total_ns), self.on_path(chosen), self.unit)
+        useful = sum(self.useful) * self.step_count
+        own = self.of_device(useful * self.share_of_compute(total_ns))
+        return KernelTime(own, self.on_path(chosen), self.unit)
 
     def of_device(self, total_ns: float) -> float:
         """Return a time of all devices together in the window as the mean of a device (ns of an iteration)."""
@@ -213,7 +214,7 @@ class Case(NamedTuple):
 def usual(time: pl.Expr) -> pl.Expr:
     """Return the mean of times (ns) without the longest and the shortest, to aggregate by; of few times the median."""
     return (
-        pl.when(pl.len() < FEWEST_ITERATIONS)
+        pl.when(pl.len() < FEWEST_TO_TRIM)
         .then(time.median())
         .otherwise((time.sum() - time.min() - time.max()) / (pl.len() - 2))
     )

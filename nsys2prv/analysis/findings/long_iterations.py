@@ -43,7 +43,7 @@ def long_iterations(case: Case) -> Iterator[Finding]:
         evidence={
             "long_ns": round(length),
             "usual_ns": round(long.usual_ns),
-            "excess_ns_an_iteration": round(long.excess_ns / case.step_count),
+            "excess_ns": round(long.excess_ns / case.step_count),
             "host_busy_longer_ns": round(starving),
             "compute_longer_ns": round(computing),
         },

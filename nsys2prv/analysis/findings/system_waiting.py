@@ -34,9 +34,11 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     least, mean = case.idle("system")
     on_path = in_system(case)
     cost = max(least, on_path.unexplained_ns)
-    gaps = idle_gaps(case.analysis, kept_time(case.analysis)) if cost else None
-    in_gaps = system_calls(case.run, case.launchers, gaps) if gaps else None
-    if gaps is None or in_gaps is None or in_gaps.is_empty():
+    if not cost:
+        return
+    gaps = idle_gaps(case.analysis, kept_time(case.analysis))
+    in_gaps = system_calls(case.run, case.launchers, gaps)
+    if in_gaps.is_empty():
         return
     in_turn = cost > IN_TURN.value * least
     name, ns, calls = in_gaps.row(0)
@@ -75,12 +77,9 @@ def _of_compiling(case: Case) -> str:
 def _of_gloo(case: Case, gaps: Gaps) -> str:
     """Return advice where most idle time ends with a launch by a thread of Gloo; else nothing."""
     rows = [row for row, label in enumerate(case.run.row_labels) if label.startswith(GLOO_THREAD)]
-    length = pl.col("until") - pl.col("start")
-    of_gloo, every = (
-        int(gaps.found.filter(chosen).select(length.sum()).item())
-        for chosen in (pl.col("caller_row").is_in(rows), pl.lit(True))
-    )
-    if not of_gloo or of_gloo < ONE_PLACE.value * every:
+    idle = gaps.found.select("caller_row", ns=pl.col("until") - pl.col("start"))
+    of_gloo = int(idle.filter(pl.col("caller_row").is_in(rows))["ns"].sum())
+    if not of_gloo or of_gloo < ONE_PLACE.value * int(idle["ns"].sum()):
         return ""
     return (
         "Ranks exchange data by Gloo: it copies from the GPU, sends by the host's network, and copies back. Use NCCL "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-# Numbers of iterations rise: they fall at most once for so many of them, where a pass begins.
-MOST_FALLS = 4
+# Numbers of iterations rise: passes have so many of them or more, on average.
+FEWEST_OF_PASS = 4
 
 
 def repeats_of(ranges: pl.DataFrame) -> pl.Series:
@@ -24,7 +24,7 @@ def repeats_of(ranges: pl.DataFrame) -> pl.Series:
         again=pl.len().over(*by, "number") > 1,
         begun=pl.col("start").min().over("stem"),
     )
-    rising = pl.col("again").any().over("stem") & (MOST_FALLS * pl.col("falls").sum() <= pl.len()).over("stem")
+    rising = pl.col("again").any().over("stem") & (FEWEST_OF_PASS * pl.col("falls").sum() <= pl.len()).over("stem")
     own = own.with_columns(passed=pl.when(rising).then(pl.col("falls").cum_sum().over(by)).otherwise(0))
     # A number that one task has twice within a pass, as of an iteration that was tried again.
     own = own.with_columns(nth=pl.int_range(pl.len()).over(*by, "passed", "number"))

@@ -68,10 +68,13 @@ def test_the_verdict_has_the_median_of_iterations_if_it_is_far_from_their_mean(
     assert lines[1].endswith(f", an iteration every {said}")
 
 
-def test_a_call_of_the_system_in_long_iterations_is_named_by_its_own_finding() -> None:
-    found = long_of(f"{USUAL}, os:write 990-2950", steps=13)
+@pytest.mark.parametrize(
+    ("call", "name"), [("os:write", "system-waiting"), ("load", "data-loading"), ("cuda:cudaMalloc", "allocations")]
+)
+def test_what_has_a_finding_of_its_own_says_that_it_is_in_long_iterations(call: str, name: str) -> None:
+    found = long_of(f"{USUAL}, {call} 990-2950", steps=13)
     assert "long-iterations" not in found
-    assert found["system-waiting"].title.endswith("while the host is in `write` (nearly all in 3 of 13 iterations)")
+    assert found[name].title.endswith(" (nearly all in 3 of 13 iterations)")
 
 
 @pytest.mark.parametrize(
