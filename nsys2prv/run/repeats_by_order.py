@@ -27,6 +27,8 @@ LEAST_USUAL_SHARE, STRICT_USUAL_SHARE = 0.6, 0.75
 MOST_LAUNCHES_OF_ITERATION = 8
 # If so many distances of a kernel are usual, and too short for an iteration, it is a loop within an iteration.
 SHORT_LOOP_SHARE = 0.9
+# An iteration is short below so many times the fewest activities of one.
+SHORT_LOOP = 2
 # Of a step clearly more distances are equal than of another one: so many times their share; 8/7 of groups of eight.
 CLEARLY_MORE = 1.1
 # Most kernels of a process that are looked at, those with the longest distances first.
@@ -45,14 +47,40 @@ def work_in_order(own: pl.DataFrame, candidates: Mask, least: int) -> Iterator[O
     """Yield the work at equal places in the order of launches of one process (LAUNCHED_WORK in that order).
 
     `candidates`: the rows that may be milestones; `least`: the fewest rows of an iteration. The longest distances come
-    first: kernels with shorter ones repeat within an iteration.
+    first: kernels with shorter ones repeat within an iteration. Work of a part of the program, such as the evaluation
+    after each epoch, is left out.
     """
     every = _places(own, candidates)
     regular = {own["name"][int(at[0])]: at for one in every if len(at := _every_few(one, least))}
     regular |= _runs(regular)
     distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
-    for name in sorted(distances, key=lambda name: (-distances[name], name))[:MOST_KERNEL_NAMES]:
-        yield Ordered(name, regular[name], _usual_share(np.diff(regular[name])))
+    longest = sorted(distances, key=lambda name: (-distances[name], name))[:MOST_KERNEL_NAMES]
+    steps = {name: _Steps.between(regular[name]) for name in longest}
+    for name, between in steps.items():
+        if not any(between.pause_for(other) for other in steps.values()):
+            yield Ordered(name, between.at, _usual_share(np.diff(between.at)))
+
+
+class _Steps(NamedTuple):
+    """Places of a kernel, which of the steps between them are long, and how many places are in the other steps."""
+
+    at: Indices
+    long: Mask
+    held: int
+
+    @classmethod
+    def between(cls, at: Indices) -> _Steps:
+        """Return the steps between the places of a kernel."""
+        distances = np.diff(at)
+        long = distances > FEWEST_REPEATS * np.median(distances)
+        return cls(at, long, int(distances[~long].sum()))
+
+    def pause_for(self, other: _Steps) -> bool:
+        """Return True if the other kernel has a loop with more work in a long step of this one, and only there."""
+        if not self.long.any() or other.held <= self.held:
+            return False
+        between = np.diff(np.searchsorted(other.at, self.at))
+        return not between[~self.long].any() and int(between[self.long].max()) >= FEWEST_REPEATS
 
 
 def _runs(regular: Mapping[str, Indices]) -> dict[str, Indices]:
@@ -99,7 +127,8 @@ def _every_few(at: Indices, least: int) -> Indices:
 
     The first step with usual distances counts. A later step replaces it if nearly all of its distances are equal, or
     clearly more: of kernels in groups of five, every fourth has the usual distance in four of five cases, and every
-    fifth always has it, but for iterations with other work in them.
+    fifth always has it, but for iterations with other work in them. In a short loop one activity more is a usual
+    distance, too: there, of several launches in an iteration, only equal distances end the search.
     Empty if all distances are too unequal, or too short for an iteration.
     """
     found, same = at[:0], 0.0
@@ -114,7 +143,7 @@ def _every_few(at: Indices, least: int) -> Indices:
             clearly = min(SHORT_LOOP_SHARE, CLEARLY_MORE * same)
             if not len(found) or own >= (STRICT_USUAL_SHARE if same < STRICT_USUAL_SHARE else clearly):
                 found, same = taken, own
-            if share >= SHORT_LOOP_SHARE:
+            if share >= SHORT_LOOP_SHARE and (times == 1 or usual >= SHORT_LOOP * least):
                 break
         elif share >= SHORT_LOOP_SHARE:
             break

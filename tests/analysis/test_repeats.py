@@ -259,6 +259,29 @@ def test_other_work_every_few_iterations_is_no_reason_to_count_every_seventh_of_
     assert own.height == 31
 
 
+def test_in_a_short_loop_one_activity_more_is_another_length() -> None:
+    """Six kernels, six others and a copy: five of the six follow each other at distances of ten or eleven."""
+    copy = ("copy", "Device-to-Host", "copies", None)
+    found = find_repeats(run_of(steps((*(GEMM, COPY_BACK) * 6, copy), [10_000 * n for n in range(12)])))
+    assert found is not None
+    own = found.steps.filter(task=0)
+    assert (own["end"] - own["start"]).to_list() == [10_000] * 11
+
+
+@pytest.mark.parametrize("evaluated", [6, 3])
+def test_an_evaluation_after_each_epoch_is_no_iteration(evaluated: int) -> None:
+    """Its batches take longer than the training's; with three of them its kernels are too few to be a loop."""
+    checked, trained = ("kernel", "normalize_with_fixed_statistics", "other", None), (*(GEMM,) * 40, COPY_BACK)
+    launches, at = [], 0
+    for n in range(3 * (12 + evaluated)):
+        trains = n % (12 + evaluated) < 12
+        launches += step(0, at, *(trained if trains else (*(GEMM,) * 15, checked)))
+        at += 2_000 if trains else 4_000
+    found = find_repeats(run_of(work(*launches), ranks=1))  # type: ignore[arg-type]
+    assert found is not None
+    assert (found.milestone, found.steps.height) == ("reduce_kernel", 35)
+
+
 @pytest.mark.parametrize(("layers", "length"), [(12, 100_000), (1, 10_000)])
 def test_layers_that_run_forward_and_then_backward_are_one_iteration(layers: int, length: int) -> None:
     """No kernel comes once a step. Where each step has one layer, the kernels of both ways take turns."""
