@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.starved import idle_gaps
-from nsys2prv.analysis.findings.thresholds import NEARLY_ALL, ONE_PLACE
+from nsys2prv.analysis.findings.thresholds import NEARLY_ALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import tasks_of_devices
 from nsys2prv.analysis.idle_gaps import activities_around, open_ranges
 from nsys2prv.errors import short
@@ -28,15 +28,38 @@ class Pause(NamedTuple):
     share: float
 
 
+class Places(NamedTuple):
+    """Where time without launched work lies: the chief pause (None: at many places), and the range with most of it."""
+
+    pause: Pause | None
+    range: str
+
+
 def chief_pause(case: Case, covered: Spans) -> Pause | None:
     """Return where at least half of the time without launched work lies; None where it lies at many places.
 
     `covered`: the time that counts (ns of the trace).
     """
     gaps = _gaps(case, covered)
+    return _chief(case, gaps, ONE_PLACE.value * int(gaps["ns"].sum()))
+
+
+def places_of_launches(case: Case, covered: Spans, pause_ns: float) -> Places:
+    """Return where a host that launches too slowly loses most.
+
+    Idle times of `pause_ns` or more are a pause where they have PART_PLACE of the time.
+    """
+    gaps = _gaps(case, covered)
+    least = PART_PLACE.value * int(gaps["ns"].sum())
+    return Places(_chief(case, gaps, least, pause_ns), _range(case, gaps))
+
+
+def _chief(case: Case, gaps: pl.DataFrame, least: float, pause_ns: float = 0) -> Pause | None:
+    """Return the place with most of the idle times of `pause_ns` or more; None if these are shorter than `least`."""
     total = int(gaps["ns"].sum())
+    gaps = gaps.filter(pl.col("ns") >= pause_ns)
     by_place = gaps.group_by("after", "before").agg(pl.col("ns").sum()).sort("ns", "after", "before")
-    if by_place.is_empty() or by_place["ns"][-1] < ONE_PLACE.value * total:
+    if by_place.is_empty() or by_place["ns"][-1] < least:
         return None
     after, before, ns = by_place.row(-1)
     own = gaps.filter(pl.col("after") == after, pl.col("before") == before)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
-from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text, places_of_launches
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
@@ -19,6 +19,7 @@ from nsys2prv.analysis.findings.thresholds import (
     BLOCKING,
     GAP,
     IN_COPIES,
+    LONG_PAUSE,
     NEARLY_ALL,
     ONE_PAUSE,
     SHORT_KERNEL,
@@ -27,6 +28,7 @@ from nsys2prv.analysis.findings.thresholds import (
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import COPY, NCCL, at_longest
 from nsys2prv.analysis.launches import blocking_share
+from nsys2prv.errors import short
 
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
@@ -48,11 +50,11 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     devices = max(case.run.work.filter(pl.col("kind") != COPY)["device"].n_unique(), 1)
     a_device = max(int(kernels["count"][0]) / case.step_count / devices, 1)
     median, gap = float(kernels["kernel_p50_ns"][0]), mean / a_device
-    short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
+    of_short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
-    kind = "blocking-launches" if blocking else "launch-bound" if short else "host-bound"
+    kind = "blocking-launches" if blocking else "launch-bound" if of_short else "host-bound"
     title, advice = (
-        _of_blocking() if blocking else _of_launches(case, a_device, median) if short else _of_host(case, mean)
+        _of_blocking() if blocking else _of_launches(case, a_device, median, gap) if of_short else _of_host(case, mean)
     )
     yield Finding(
         kind,
@@ -103,15 +105,25 @@ def _of_blocking() -> tuple[str, str]:
     )
 
 
-def _of_launches(case: Case, kernels: float, median: float) -> tuple[str, str]:
+def _of_launches(case: Case, kernels: float, median: float, gap: float) -> tuple[str, str]:
     """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly.
 
-    A CUDA graph holds no call that waits for the device (CUDA programming guide, prohibited operations of a capture).
+    `gap`: time of a kernel in which the device has no work (ns). A CUDA graph holds no call that waits for the device
+    (CUDA programming guide, prohibited operations of a capture).
     """
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
-        f"{_processes_for_gpus(case)}{_advice_on_waits(case)}{advice_on_operations(case) or LAUNCH_LESS}",
+        f"{_processes_for_gpus(case)}{_advice_on_places(case, gap)}{_advice_on_waits(case)}"
+        f"{advice_on_operations(case) or LAUNCH_LESS}",
     )
+
+
+def _advice_on_places(case: Case, gap: float) -> str:
+    """Return advice on a pause that no launch explains, or on the range with most of the time; empty without these."""
+    pause, busiest = places_of_launches(case, case.usual_time(), LONG_PAUSE.value * gap)
+    if pause is not None:
+        return f"Not all of it is launches: see what the host does{pause_text(pause)}. "
+    return f"Most of that time is in `{short(busiest, 40)}`: begin there. " if busiest else ""
 
 
 def _advice_on_waits(case: Case) -> str:

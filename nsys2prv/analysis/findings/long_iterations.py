@@ -35,8 +35,8 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     cause, advice = _cause(case, of_host=starving > computing)
     yield Finding(
         "long-iterations",
-        f"{count} of {most} iterations ({_named(long.lengths)}) take {text_ms(length)}, the others "
-        f"{text_ms(long.usual_ns)}: {cause}",
+        f"{count} of {most} iterations ({_named(long.lengths)}) {'takes' if count == 1 else 'take'} {text_ms(length)}, "
+        f"the others {text_ms(long.usual_ns)}: {cause}",
         (starving + computing) * count / case.step_count,
         advice,
         iterations=tuple(sorted(set(long.found["number"].to_list()))),
@@ -78,9 +78,10 @@ def _ordinal(number: int) -> str:
 def _cause(case: Case, of_host: bool) -> tuple[str, str]:
     """Return what is in the long iterations, and advice. `of_host`: they are longer because devices have no work."""
     longer, usual = _kernels(case)
+    single = case.long_steps.found.height == 1
     if longer > SAME_COUNT.value * usual:
         return (
-            f"they launch {longer:,.0f} kernels, the others {usual:,.0f}",
+            f"{'it launches' if single else 'they launch'} {longer:,.0f} kernels, the others {usual:,.0f}",
             "See what they do beside the others' work, such as evaluation, statistics for a log, or kernels that are "
             "tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
         )
@@ -93,7 +94,7 @@ def _cause(case: Case, of_host: bool) -> tuple[str, str]:
             "to another process, or do it less often.",
         )
     return (
-        "they compute longer, with as many kernels",
+        f"{'it computes' if single else 'they compute'} longer, with as many kernels",
         "Their input is larger, as with sequences of unlike length: sort it by length, pack several into one, or limit "
         "a batch by its tokens rather than by its rows.",
     )

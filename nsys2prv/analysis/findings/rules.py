@@ -19,6 +19,7 @@ from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, FindingSeverity
 from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
 from nsys2prv.analysis.findings.host_copies import host_copies
+from nsys2prv.analysis.findings.host_functions import host_functions
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_gpu import late_gpu
@@ -59,6 +60,7 @@ RULES: tuple[Rule, ...] = (
     long_iterations,
     launch_bound,
     host_synchronization,
+    host_functions,
     data_loading,
     system_waiting,
     host_copies,

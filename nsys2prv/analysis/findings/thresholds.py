@@ -67,6 +67,8 @@ NEARLY_ALL = Threshold(
 IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
+PART_PLACE = Threshold(0.25, "of the time without launched work", "where hundreds of launches share the rest")
+LONG_PAUSE = Threshold(20, "times the time of a launch", "a host that launches all along makes no such pause")
 ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )

@@ -166,6 +166,31 @@ def test_one_long_pause_of_an_iteration_is_no_matter_of_launches(pause: int, nam
     assert next(reversed(found)) == name
 
 
+@pytest.mark.parametrize(
+    ("pause", "says"),
+    [
+        (0, "Most of that time is in `optimizer`: begin there. Launch less"),
+        (
+            300,
+            "Not all of it is launches: see what the host does after `kernel` and before `embed` (34 % of that time).",
+        ),
+    ],
+)
+def test_advice_on_launches_says_where_most_of_the_time_is(pause: int, says: str) -> None:
+    """Kernels of 10 us leave gaps of 60 us, in one range for two thirds of the time, and another of 3 ms."""
+    kernels = [(7 * n + pause * (n >= 50), "embed" if n == 50 else "kernel") for n in range(100 if pause else 140)]
+    drawn = ", ".join(f"k:{name} @{at} {at + 1}-{at + 2}" for at, name in kernels)
+    of_ranges = "" if pause else "forward 0-260, optimizer 261-980, "
+    assert findings_of(program(f"0| {of_ranges}{drawn}"))["launch-bound"].advice.startswith(says)
+
+
+def test_host_functions_of_few_iterations_explain_nothing() -> None:
+    """Work waits 3 ms in each of six iterations, and two of them call for a host function."""
+    usual, called = "k @0 5-400, k @4 700-990", "k @0 5-400, cuda:cudaLaunchHostFunc 2-3, k @4 700-990"
+    found = findings_of(program(f"0| {usual}", step2_rank0=called, step4_rank0=called))
+    assert "host-functions" not in found
+
+
 @pytest.mark.parametrize(("length", "name"), [(6, "blocking-launches"), (3, "launch-bound")])
 def test_launches_that_wait_for_their_kernels_are_named(length: int, name: str) -> None:
     """Each call of 60 or 30 us launches a kernel of 20 us that begins 30 us after it."""

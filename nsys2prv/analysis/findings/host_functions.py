@@ -1,0 +1,46 @@
+"""Host functions in streams: launched work waits until the host has run what the program put between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.thresholds import RECURS
+
+# Calls that put a host function in a stream. Work behind it waits until it has returned (CUDA runtime API,
+# cudaLaunchHostFunc).
+PUTS_HOST_FUNCTION = r"^cu(?:da)?(?:LaunchHostFunc|StreamAddCallback)"
+
+
+def host_functions(case: Case) -> Iterator[Finding]:
+    """Yield the idle time with launched work that nothing explains, where streams run host functions meanwhile.
+
+    Reports do not say when a host function runs. Ranks count that put one in a stream in half of the iterations or
+    more, and of their devices the one that is idle for the shortest time.
+    """
+    names = pl.col("name").cast(pl.String)
+    calls = case.kept_calls(case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(PUTS_HOST_FUNCTION)))
+    by_task = calls.group_by("task").agg(count=pl.len()).filter(pl.col("count") >= RECURS.value * case.step_count)
+    ranks = named_ranks(case.run.rank(task) for task in by_task["task"])
+    whole = case.analysis.explanation.idle.filter(pl.col("span").is_null(), pl.col("rank").is_in(ranks))
+    cost = float(whole["unexplained_ns"].min() or 0) / case.step_count  # type: ignore[arg-type]
+    if not cost:
+        return
+    name = calls["name"].cast(pl.String).mode().sort()[0]
+    yield Finding(
+        "host-functions",
+        f"Launched work waits {text_ms(cost)} {case.unit} for no other work: streams run host functions ({name})",
+        cost,
+        "Keep host functions short: let them hand work to another thread, or copy results and let a thread wait for "
+        "an event. Put them on a stream of their own that waits for the event, so that kernels go on beside them.",
+        ranks=ranks,
+        iterations=case.iterations,
+        evidence={"call": name, "calls": round(int(by_task["count"].sum()) / case.step_count / by_task.height, 1)},
+        confidence="medium",
+        command="nsys2prv analyze RUN --show idle-causes,api",
+        cfg="analysis/idle_causes",
+        at_ns=int(calls["start"][0]),
+    )
