@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.spans import Indices, Mask, Times
-from nsys2prv.run.milestone_kinds import OF_OPTIMIZER, OF_ORDER
+from nsys2prv.run.milestone_kinds import OF_GRAPH, OF_OPTIMIZER, OF_ORDER
 from nsys2prv.run.repeats_by_order import FEWEST_REPEATS
 
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
@@ -22,7 +22,14 @@ def work_of_kinds(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.Data
     """Yield kind, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
     for key, candidates in _candidates(own):
         milestones, sizes = _milestones(candidates)
-        if _is_regular(milestones["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER):
+        regular = _is_regular(milestones["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER)
+        if not regular and key[0] == OF_GRAPH:
+            # A host that runs ahead launches a graph in bursts of several iterations.
+            milestones = candidates.unique("launched", keep="first", maintain_order=True)
+            regular = _is_regular(
+                milestones["start"].to_numpy(), np.ones(milestones.height, dtype=np.int64), timed=True
+            )
+        if regular:
             yield key, milestones, None
 
 

@@ -109,6 +109,16 @@ def test_iterations_that_a_host_launches_at_once_are_told_apart() -> None:
         assert found.steps.filter(task=task)["number"].to_list() == list(range(13))
 
 
+def test_a_graph_that_a_host_launches_ahead_is_an_iteration_each_time() -> None:
+    """The host waits after 3, 5, 4, 7 and 6 launches, and each graph takes 1 us."""
+    launched = [100_000 * sum((at >= 3, at >= 8, at >= 12, at >= 19)) + 10 * at for at in range(25)]
+    on_device = 1_000_000 + 1000 * pl.int_range(25, dtype=pl.Int64)
+    graphs = work(*((0, at, GRAPH) for at in launched)).with_columns(start=on_device, end=on_device + 990)
+    found = find_repeats(run_of(graphs, ranks=1))
+    assert found is not None
+    assert (found.milestone, found.steps.height) == ("graph 1", 24)
+
+
 def test_work_that_all_iterations_have_counts_rather_than_work_of_some() -> None:
     """A program that is compiled again runs other kernels from then on, and is a little faster."""
     first, then = ((LATER, *(GEMM,) * 9, ("kernel", name, name, None)) for name in ("old", "new"))
