@@ -29,7 +29,7 @@ class Pause(NamedTuple):
 
 
 class Places(NamedTuple):
-    """Where time without launched work lies: the chief pause (None: at many places), and the range with most of it."""
+    """The places of time without launched work: the chief pause (None: at many places), the range with most of it."""
 
     pause: Pause | None
     range: str
