@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.findings.thresholds import HANDOVER
 from nsys2prv.analysis.frames import Run, covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Indices, Spans, difference, one_span
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, time_in
 
 _SYSTEM = pl.col("kind") == "os"
 
@@ -30,7 +31,8 @@ def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
     """Return the time of OS calls in which the thread that the caller waits for works, on the axis of `thread`.
 
     That is the thread of the process that launched last before the end of the call. It works until that launch, and
-    then while it is in no OS call itself, if anything is recorded of it later: else it may have ended.
+    then while it is in no OS call itself, if anything is recorded of it later: else it may have ended. If the caller
+    waited while it launched, and both wait no longer than HANDOVER at the end, it is waking the caller.
     """
     known = calls.with_columns(_last_launch(run, calls)).filter(pl.col("other") != pl.col("row"))
     seen = _last_seen(run, known["other"].unique())
@@ -38,10 +40,11 @@ def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
     pairs = known.select("thread", "other").unique(maintain_order=True).with_row_index("pair").cast({"pair": pl.Int64})
     own = Axis(axis.low, axis.high, pairs.height)
     known = known.join(pairs, on=["thread", "other"], maintain_order="left")
-    until = known.with_columns(end=pl.min_horizontal("end", "launched"))
+    waits = _outside_of_others(own, run.calls.join(pairs, left_on="row", right_on="other"), "pair")
+    woken = (pl.col("start") < pl.col("launched")) & pl.Series(_wait_together(own, waits, known) <= HANDOVER.value)
+    until = known.with_columns(end=pl.when(woken).then("end").otherwise(pl.min_horizontal("end", "launched")))
     alive = known.filter(pl.col("seen") >= pl.col("end"))
     since = alive.with_columns(start=pl.max_horizontal("start", "launched"))
-    waits = _outside_of_others(own, run.calls.join(pairs, left_on="row", right_on="other"), "pair")
     thread = pairs["thread"].to_numpy()
     both = (covered_by(own, until, "pair"), difference(covered_by(own, since, "pair"), waits))
     group, start, end = (
@@ -49,6 +52,13 @@ def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
         for each in (lambda s: thread[own.group(s.start)], lambda s: own.time(s.start), lambda s: own.time(s.end))
     )
     return axis.union(group, start, end)
+
+
+def _wait_together(pairs: Axis, waits: Spans, calls: pl.DataFrame) -> Times:
+    """Return how long (ns) the other thread waits, too, in each call after its last launch. `waits`: on the axis."""
+    since = calls.select(pl.max_horizontal("start", "launched")).to_series()
+    low, high = (pairs.at(calls["pair"].to_numpy(), time.to_numpy()) for time in (since, calls["end"]))
+    return time_in(waits, high) - time_in(waits, low)
 
 
 def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:

@@ -64,6 +64,7 @@ NEARLY_ALL = Threshold(
     "of the launches, or of a time",
     "a thread that launches less shares them with others of its process; the words for a time from there on",
 )
+HANDOVER = Threshold(500_000, "ns", "a thread wakes another of its process in 20 to 300 us while nsys records OS calls")
 IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
