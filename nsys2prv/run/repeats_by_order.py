@@ -56,9 +56,9 @@ def work_in_order(own: pl.DataFrame, candidates: Mask, least: int) -> Iterator[O
     distances = {name: float(np.median(np.diff(at))) for name, at in regular.items()}
     longest = sorted(distances, key=lambda name: (-distances[name], name))[:MOST_KERNEL_NAMES]
     steps = {name: _Steps.between(regular[name]) for name in longest}
-    for name, between in steps.items():
-        if not any(between.pause_for(other) for other in steps.values()):
-            yield Ordered(name, between.at, _usual_share(np.diff(between.at)))
+    for name, each in steps.items():
+        if not any(each.pause_for(other) for other in steps.values()):
+            yield Ordered(name, each.at, _usual_share(np.diff(each.at)))
 
 
 class _Steps(NamedTuple):

@@ -280,7 +280,7 @@ def test_in_a_short_loop_one_activity_more_is_another_length() -> None:
 
 @pytest.mark.parametrize("evaluated", [6, 3])
 def test_an_evaluation_after_each_epoch_is_no_iteration(evaluated: int) -> None:
-    """Its batches take longer than the training's; with three of them its kernels are too few to be a loop."""
+    """Its batches take longer than those of training."""
     checked, trained = ("kernel", "normalize_with_fixed_statistics", "other", None), (*(GEMM,) * 40, COPY_BACK)
     launches, at = [], 0
     for n in range(3 * (12 + evaluated)):

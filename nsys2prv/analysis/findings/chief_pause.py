@@ -40,8 +40,7 @@ def chief_pause(case: Case, covered: Spans) -> Pause | None:
 
     `covered`: the time that counts (ns of the trace).
     """
-    gaps = _gaps(case, covered)
-    return _chief(case, gaps, ONE_PLACE.value * int(gaps["ns"].sum()))
+    return _chief(case, _gaps(case, covered), ONE_PLACE.value)
 
 
 def places_of_launches(case: Case, covered: Spans, pause_ns: float) -> Places:
@@ -50,16 +49,15 @@ def places_of_launches(case: Case, covered: Spans, pause_ns: float) -> Places:
     Idle times of `pause_ns` or more are a pause where they have PART_PLACE of the time.
     """
     gaps = _gaps(case, covered)
-    least = PART_PLACE.value * int(gaps["ns"].sum())
-    return Places(_chief(case, gaps, least, pause_ns), _range(case, gaps))
+    return Places(_chief(case, gaps, PART_PLACE.value, pause_ns), _range(case, gaps))
 
 
-def _chief(case: Case, gaps: pl.DataFrame, least: float, pause_ns: float = 0) -> Pause | None:
-    """Return the place with most of the idle times of `pause_ns` or more; None if these are shorter than `least`."""
+def _chief(case: Case, gaps: pl.DataFrame, least_share: float, pause_ns: float = 0) -> Pause | None:
+    """Return the place with most of the idle times of `pause_ns` or more; None if its share of all is too small."""
     total = int(gaps["ns"].sum())
     gaps = gaps.filter(pl.col("ns") >= pause_ns)
     by_place = gaps.group_by("after", "before").agg(pl.col("ns").sum()).sort("ns", "after", "before")
-    if by_place.is_empty() or by_place["ns"][-1] < least:
+    if by_place.is_empty() or by_place["ns"][-1] < least_share * total:
         return None
     after, before, ns = by_place.row(-1)
     own = gaps.filter(pl.col("after") == after, pl.col("before") == before)
