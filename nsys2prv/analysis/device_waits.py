@@ -1,9 +1,9 @@
 """Calls in which a host thread waits for its device. All analysis goes by this rule.
 
-instants.blocking_calls widens it by copies and frees that return only when device work is done, as it looks for all
-work that lets a host go on; Case.host_waits of findings by MPI, any other calls named Synchronize and long CUDA calls,
-as it looks for all time that a host has to spare. Times of the host (host.host_efficiency, delays) narrow it to records
-of synchronization, beside which other calls count as such.
+instants.blocking_calls widens it by copies, frees and launches that return only when device work is done, as it looks
+for all work that lets a host go on; Case.host_waits of findings by MPI, any other calls named Synchronize and long CUDA
+calls, as it looks for all time that a host has to spare. Times of the host (host.host_efficiency, delays) narrow it to
+records of synchronization, beside which other calls count as such.
 """
 
 from __future__ import annotations

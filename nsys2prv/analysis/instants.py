@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.device_waits import unrecorded_waits
 from nsys2prv.analysis.edges import NO_NODE, Nodes
 from nsys2prv.analysis.frames import COPY, MPI, Run
+from nsys2prv.analysis.full_queues import launches_into_full_queues
 from nsys2prv.analysis.polling import LONGEST_GAP, outside
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, first_of_equals
@@ -97,7 +98,7 @@ def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: st
 
 
 def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.DataFrame:
-    """Return BLOCKING: synchronizations with all that they wait for, copies and frees that block, and polling.
+    """Return BLOCKING: synchronizations with all that they wait for; copies, frees and launches that block; polling.
 
     `polling`: see polling.polls. Run.waits, not Run.calls, has the records that say what a call waits for.
     """
@@ -121,6 +122,7 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
         waits.filter(by_event).with_columns(work=nothing),
         _blocking_copies(copies, calls),
         _blocking_frees(run, streams),
+        launches_into_full_queues(run).with_columns(record_time=nothing, record_stream=nothing),
         _blocking_polls(run, streams, polling, every),
     ]
     return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])

@@ -322,6 +322,28 @@ def test_polling_waits_for_the_event_of_its_last_query_if_its_record_is_known() 
     assert graph.time[graph.binding[end]] == 30 * US
 
 
+@pytest.mark.parametrize(
+    ("launched", "until", "awaited"),
+    [
+        (600, 505, 49),
+        (600, 800, None),
+        (300, 505, None),
+    ],
+    ids=["the queue is full", "no activity ended at last", "it has room"],
+)
+def test_a_launch_waits_for_room_in_a_full_queue(launched: int, until: int, awaited: int | None) -> None:
+    """All is launched at once, runs 10 us each, and the last launch takes until soon after an activity has ended."""
+    kernels = ", ".join(f"k @{min(n, 99)} {10 * n}-{10 * n + 10}" for n in range(launched))
+    run = drawn(f"0| {kernels}, k @300 90000-90001")
+    run = run._replace(
+        calls=pl.DataFrame([(0, 1, 300 * US, until * US, "cuda", "cudaLaunchKernel")], CALLS, orient="row")
+    )
+    if until == 800:
+        run = run._replace(work=run.work.filter(~pl.col("start").is_between(600 * US, 800 * US)))
+    found = blocking_of(run)
+    assert found.select("work", "end").rows() == ([(awaited, until * US)] if awaited is not None else [])
+
+
 @pytest.mark.parametrize(("memory", "blocks"), [("Device to Pageable", True), ("Device to Pinned", False)])
 def test_an_asynchronous_copy_to_pageable_memory_blocks_its_caller(memory: str, blocks: bool) -> None:
     call = (0, 1, 5 * US, 32 * US, "cuda", "cudaMemcpyAsync")
