@@ -21,16 +21,11 @@ LEAST_REGULAR_SHARE, REGULAR_PERIOD_TOLERANCE = 0.75, 0.5
 def work_of_kinds(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
     """Yield kind, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
     for key, candidates in _candidates(own):
-        milestones, sizes = _milestones(candidates)
-        regular = _is_regular(milestones["start"].to_numpy(), sizes, timed=key[0] != OF_OPTIMIZER)
-        if not regular and key[0] == OF_GRAPH:
-            # A host that runs ahead launches a graph in bursts of several iterations.
-            milestones = candidates.unique("launched", keep="first", maintain_order=True)
-            regular = _is_regular(
-                milestones["start"].to_numpy(), np.ones(milestones.height, dtype=np.int64), timed=True
-            )
-        if regular:
-            yield key, milestones, None
+        timed = key[0] != OF_OPTIMIZER
+        for milestones, sizes in _groupings(key[0], candidates):
+            if _is_regular(milestones["start"].to_numpy(), sizes, timed):
+                yield key, milestones, None
+                break
 
 
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
@@ -46,10 +41,22 @@ def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFr
     yield from often.group_by(key, maintain_order=True)
 
 
-def _milestones(launches: pl.DataFrame) -> tuple[pl.DataFrame, Indices]:
-    """Return the first launch of each burst, and the number of launches in each."""
+def _groupings(kind: object, launches: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, Indices]]:
+    """Yield the ways to group launches: the first launch of each group, and the number of launches in each."""
     ordered = launches.unique("launched", keep="first", maintain_order=True)
-    begins = _whole_bursts(_bursts(ordered["launched"].to_numpy()), ordered.height)
+    yield _milestones(ordered, "launched")
+    if kind == OF_OPTIMIZER:
+        # A host that runs far ahead waits for room in the queue, also between launches of one optimizer step. The
+        # device runs them one after another.
+        yield _milestones(ordered, "start")
+    if kind == OF_GRAPH:
+        # A host that runs ahead launches a graph in bursts of several iterations.
+        yield ordered, np.ones(ordered.height, dtype=np.int64)
+
+
+def _milestones(ordered: pl.DataFrame, times: str) -> tuple[pl.DataFrame, Indices]:
+    """Return the first launch of each burst by a column of times, and the number of launches in each."""
+    begins = _whole_bursts(_bursts(ordered[times].to_numpy()), ordered.height)
     return ordered[begins], np.diff(np.append(begins, ordered.height))
 
 
@@ -67,14 +74,17 @@ def _bursts(times: Times) -> Indices:
 
 
 def _whole_bursts(begins: Indices, count: int) -> Indices:
-    """Return where bursts begin (of `count` launches), with the parts of the first one put together.
+    """Return where bursts begin (of `count` launches), with the parts of interrupted ones put together.
 
-    The first time that a kernel is launched its module is loaded, which may pause the first burst. The first ones that
-    have together as many launches as usual are its parts.
+    A burst may pause, as the first time that a kernel is launched and its module is loaded. Parts follow one another,
+    each with fewer launches than usual, and together they have as many as one burst or several.
     """
     sizes = np.diff(np.append(begins, count))
-    parts = np.flatnonzero(np.cumsum(sizes) == np.median(sizes))
-    return np.delete(begins, np.arange(1, parts[0] + 1)) if len(parts) else begins
+    usual = float(np.median(sizes))
+    bursts = pl.DataFrame({"begin": begins, "size": sizes}).with_columns(run=(pl.col("size") < usual).rle_id())
+    of_parts = pl.col("size").sum().over("run") % usual == 0
+    within = (pl.col("begin") - pl.col("begin").first().over("run")) % usual > 0
+    return bursts.filter(~((pl.col("size") < usual) & of_parts & within))["begin"].to_numpy()
 
 
 def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:

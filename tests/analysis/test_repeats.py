@@ -203,6 +203,27 @@ def test_an_optimizer_that_loads_its_kernels_is_one_milestone(launched: tuple[in
     assert found.steps.group_by("task").agg("number").sort("task").rows() == [(0, [*range(7)]), (1, [*range(7)])]
 
 
+@pytest.mark.parametrize(
+    ("paused", "slow"),
+    [((4,), (10, 400, 800)), ((1, 2, 3, 4, 5, 6), (10, 20, 800))],
+    ids=["one step in three parts", "most steps, and the device runs them at once"],
+)
+def test_an_optimizer_whose_launches_pause_is_one_milestone(
+    paused: tuple[int, ...], slow: tuple[int, int, int]
+) -> None:
+    """As where the queue of the device is full: the host waits between the launches of a step."""
+    launched = [(1000 * n, slow if n in paused else (10, 20, 30)) for n in range(8)]
+    parts = [work((0, at, GEMM), *((0, at + later, ADAM) for later in own)) for at, own in launched]
+    on_device = [
+        part.with_columns(start=at + 10 * pl.int_range(4) + 900, end=at + 10 * pl.int_range(4) + 905)
+        for part, (at, _) in zip(parts, launched, strict=True)
+    ]
+    found = find_repeats(run_of(pl.concat(on_device), ranks=1))
+    assert found is not None
+    assert found.milestone == ADAM[1]
+    assert found.steps["start"].to_list() == [1000 * n + 10 for n in range(7)]
+
+
 def test_an_optimizer_ends_iterations_at_any_distances() -> None:
     """As where every second iteration waits for data."""
     begins = [0, 1000, 60_000, 61_000, 120_000, 121_000]
