@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,10 @@ from nsys2prv.report.nvprof.database import is_nvprof, open_nvprof
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 
+# Begin of the diagnostic of an nsys that could not make sense of recorded events, and the message in the exception that
+# it dumps there.
+UNPROCESSED = "Error when processing events"
+_EXCEPTION_MESSAGE = re.compile(r"tag_message\*\] = (.+)")
 # DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
 WARNING = 2
 # Beginnings of the warnings that nsys writes into every report.
@@ -32,6 +37,14 @@ ROUTINE = (
     "Not all OS runtime libraries events might have been collected.",
     "Scheduling information is absent. The thread activity is deduced",
 )
+
+
+def _on_one_line(text: str) -> str:
+    """Return a diagnostic on one line. Of a dumped exception only the message is left."""
+    message = _EXCEPTION_MESSAGE.search(text)
+    return (
+        f"{UNPROCESSED}: {message[1].strip()}" if message and text.startswith(UNPROCESSED) else " ".join(text.split())
+    )
 
 
 def is_routine(text: str) -> bool:
@@ -228,9 +241,9 @@ class Report:
         return sorted(set(self.tables.names()) - set(self._names.values()))
 
     def admitted_losses(self) -> list[str]:
-        """Return warnings and errors that the report itself holds (DIAGNOSTIC_EVENT), each once, in its order."""
+        """Return warnings and errors that the report itself holds (DIAGNOSTIC_EVENT), each once and on one line."""
         diagnostics = self.table(schema.DIAGNOSTICS).filter(pl.col("severity") >= WARNING)
-        return diagnostics["text"].drop_nulls().unique(maintain_order=True).to_list()
+        return list(dict.fromkeys(map(_on_one_line, diagnostics["text"].drop_nulls().unique(maintain_order=True))))
 
     def close(self) -> None:
         """Release the report's files."""

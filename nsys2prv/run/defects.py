@@ -18,6 +18,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss, Severity
+from nsys2prv.report.report import UNPROCESSED
 from nsys2prv.run.report_summary import FamilyCount, Summary
 
 # Losses that are defects of the recording, the worst first, and their effect.
@@ -114,7 +115,24 @@ class Defect(NamedTuple):
 
 def find_defects(summaries: Sequence[Summary]) -> tuple[Defect, ...]:
     """Find the defects of all reports, the worst first."""
-    return (*_unread(summaries), *_without_work(summaries), *_unlike_others(summaries), *_lost(summaries))
+    return (
+        *_unprocessed(summaries),
+        *_unread(summaries),
+        *_without_work(summaries),
+        *_unlike_others(summaries),
+        *_lost(summaries),
+    )
+
+
+def _unprocessed(summaries: Sequence[Summary]) -> Iterator[Defect]:
+    """Yield the errors of nsys when it made reports of recorded events."""
+    for text in dict.fromkeys(loss for s in summaries for loss in s.losses if loss.startswith(UNPROCESSED)):
+        why = text.removeprefix(UNPROCESSED).removeprefix(": ")
+        reports = _names([s for s in summaries if text in s.losses])
+        said = f"nsys failed to process recorded events{f' ({short(why, NAME_WIDTH)})' if why else ''}"
+        yield Defect(
+            0, said, "some are missing, or most: record again, with another version of nsys if it recurs", reports
+        )
 
 
 def _unread(summaries: Sequence[Summary]) -> Iterator[Defect]:

@@ -209,6 +209,28 @@ def test_what_nsys_always_says_is_a_detail(tmp_path: Path) -> None:
     assert (always in summary_text(made), always in summary_text(made, details=True)) == (False, True)
 
 
+DUMP = """Error when processing events: Source ID=
+Type=ErrorInformation (18)
+   ErrorText (100)=/build/StringStorage.cpp(119): Throw in function GetKey
+std::exception::what: LogicException
+[QuadDCommon::tag_message*] = Cannot find string for an exterior index
+"""
+
+
+def test_events_that_nsys_failed_to_process_are_a_defect_on_one_line(tmp_path: Path) -> None:
+    report = changed(
+        tmp_path,
+        f"INSERT INTO DIAGNOSTIC_EVENT (timestamp, timestampType, source, severity, text, globalPid) "
+        f"VALUES (1, 2, 3, 2, '{DUMP}', 1), (2, 2, 3, 2, '{DUMP}', 1), (3, 2, 3, 2, 'A warning\nof two lines.', 1)",
+    )
+    assert told(report) == ["nsys failed to process recorded events (Cannot find string for an exterior index)"]
+    remarks = nsys2prv.analyze(report).run.remarks
+    assert remarks[-2:] == (
+        "1 of 1 reports say: Error when processing events: Cannot find string for an exterior index",
+        "1 of 1 reports say: A warning of two lines.",
+    )
+
+
 def test_recorded_data_is_not_called_missing(tmp_path: Path) -> None:
     """The kernels have no time, the OS calls are of a thread without a row."""
     report = changed(
