@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.imbalance import cost_of_shares, uneven_rank
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
@@ -59,6 +60,12 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
     who = "Ranks" if others.height else "GPUs"
     what, advice = _why(case, rest)
+    command = "nsys2prv analyze RUN --show waiting,causes"
+    if advice is ADVICE_COMPUTE:
+        # Waiting beside a rank's own work is not exposed, and slows that work.
+        uneven = uneven_rank(case)
+        cost = max(cost, case.gain("imbalance=0") - (cost_of_shares(case, uneven) if uneven else 0.0))
+        command = "nsys2prv whatif RUN --set imbalance=0"
     names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
     kind, at = rest.sort("exposed_waiting_ns", "waits_at", "kind").select("kind", "waits_at").row(-1)
     yield Finding(
@@ -72,7 +79,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
             "waiting_ns": round(rest["waiting_ns"].sum() / sharing),
         },
         confidence="medium",
-        command="nsys2prv analyze RUN --show waiting,causes",
+        command=command,
         cfg="views/nccl" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
     )

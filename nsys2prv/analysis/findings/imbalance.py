@@ -10,17 +10,13 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
-from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, PAUSED, SELDOM
-from nsys2prv.analysis.iterations import compare_ranks
+from nsys2prv.analysis.findings.shares_of_launches import SHARED
+from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, ONE_OF_ALL, PAUSED, SELDOM
 from nsys2prv.analysis.sentences import counted
 
 ADVICE = (
     "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
     "other processes)."
-)
-SHARED = (
-    "See what it launches then and others do not (evaluation, checkpoints, logging): share that over the ranks, do it "
-    "less often, or give it to a process that no rank waits for. Where it launches the same, its input is longer then."
 )
 
 
@@ -34,11 +30,9 @@ def imbalance(case: Case) -> Iterator[Finding]:
         return
     if any(one.ranks == (worst.member,) and one.cost_ns >= PAUSED.value * worst.longer_ns for one in shared_gpu(case)):
         return
-    iterations = case.held(case.analysis.iterations.filter("steady"))
-    ranks = compare_ranks(iterations)
-    slow = ranks.slow.get(worst.member, 0) if ranks else 0
-    compared = iterations.filter(rank=worst.member).height
-    often = f" (the slowest in {slow} of {compared} iterations)" if slow else ""
+    by_step = _excess_by_step(case, worst.member)
+    longest, compared = by_step["longest"].sum(), by_step.height
+    often = f" (the longest in {longest} of {compared} iterations)" if longest else ""
     longer = f"{text_ms(worst.excess_ns)} longer than the mean{case.in_window}{often}"
     then = seldom_longer(case, worst.member)
     if then.height:
@@ -48,8 +42,10 @@ def imbalance(case: Case) -> Iterator[Finding]:
     yield Finding(
         "imbalance",
         f"{_name(case, worst.member)} computes {longer}, and others wait",
-        max(gain, min(worst.excess_ns, worst.net_ns)),
-        SHARED if then.height else f"Share the work evenly: compare its kernels with another's. {ADVICE}",
+        cost_of_shares(case, worst),
+        f"{SHARED} Where it launches the same, its input is longer then."
+        if then.height
+        else f"Share the work evenly: compare its kernels with another's. {ADVICE}",
         ranks=(worst.member,),
         iterations=tuple(sorted(set(then["iteration"]))) or case.iterations,
         evidence={
@@ -59,7 +55,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
             "load_balance": round(case.analysis.efficiency.load_balance, 4),
             "gain_of_equal_shares_ns": round(gain),
         },
-        confidence="high" if slow or not case.analysis.window.iterations else "medium",
+        confidence="high" if 2 * longest > compared or not case.analysis.window.iterations else "medium",
         command="nsys2prv whatif RUN --set imbalance=0",
         cfg="analysis/useful_time",
         at_ns=worst.at,
@@ -75,8 +71,20 @@ def uneven_rank(case: Case) -> Latecomer | None:
     late = [one for one in late_ranks(case) if one.by_compute]
     if late or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
         return next(iter(late), None)
-    longer = [one for one in awaited_ranks(case) if min(one.excess_ns, one.longer_ns) >= LATE.value * case.iteration_ns]
+    # Where others compute longer in turn, equal shares gain more than the excess of one rank.
+    least = max(LATE.value * case.iteration_ns, ONE_OF_ALL.value * case.gain("imbalance=0"))
+    longer = [one for one in awaited_ranks(case) if min(one.excess_ns, one.longer_ns) >= least]
     return min(longer, key=lambda one: (-one.excess_ns, one.member), default=None)
+
+
+def cost_of_shares(case: Case, uneven: Latecomer) -> float:
+    """Return what equal shares gain of a rank's excess (ns of an iteration).
+
+    They gain more where other ranks compute longer in turn, and in a pipeline, whose stages compute in turn.
+    """
+    then = seldom_longer(case, uneven.member)
+    excess = max(float(then["excess"].sum()) / case.step_count, uneven.excess_ns)
+    return max(min(case.gain("imbalance=0"), excess), min(uneven.excess_ns, uneven.net_ns))
 
 
 def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
@@ -84,17 +92,24 @@ def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
 
     Empty if a rank computes longer in more than SELDOM of the iterations, or on several GPUs.
     """
-    computing = shared_compute(case)
-    excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over("repeat", "iteration")
-    compared = case.held(case.analysis.iterations).filter(pl.col("steady"), pl.col("rank").is_in([*computing]))
-    own = compared.select("rank", "iteration", "repeat", excess=excess).filter(rank=rank)
+    own = _excess_by_step(case, rank)
     longer = pl.col("excess").clip(lower_bound=0)
     longest = own.sort("excess", descending=True).with_columns(before=longer.cum_sum() - longer)
     most = longest.filter(pl.col("before") < MOSTLY_THEN.value * longer.sum(), pl.col("excess") > 0)
     like_most = pl.col("excess") >= LIKE_MOST.value * pl.lit(most["excess"].mean(), pl.Float64())
     then = own.filter(like_most).select("iteration", "repeat", "excess")
-    is_seldom = then.height <= SELDOM.value * own.height and len(computing.get(rank, ())) == 1
+    is_seldom = then.height <= SELDOM.value * own.height and len(shared_compute(case).get(rank, ())) == 1
     return then if is_seldom else then.clear()
+
+
+def _excess_by_step(case: Case, rank: int) -> pl.DataFrame:
+    """Return the iterations of a rank: iteration, repeat, `excess` (compute above the mean of ranks, ns), `longest`."""
+    step = ("repeat", "iteration")
+    excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over(step)
+    longest = pl.col("compute_ns") == pl.col("compute_ns").max().over(step)
+    computing = pl.col("rank").is_in([*shared_compute(case)])
+    compared = case.held(case.analysis.iterations).filter(pl.col("steady"), computing)
+    return compared.select("rank", *step, excess=excess, longest=longest).filter(rank=rank).drop("rank")
 
 
 def _name(case: Case, rank: int) -> str:

@@ -18,6 +18,8 @@ from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
+from nsys2prv.analysis.findings.shares_of_launches import advice_on_launches
+from nsys2prv.analysis.findings.system_waiting import advice_on_call
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import MPI
@@ -141,11 +143,21 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
         interpreter_lock(case, (rank,), cause.name if cause else "")
         or _own_waits(case, rank)
         or advice_on_operations(case, rank)
+        or advice_on_launches(case, rank)
+        or _own_call(case, cause)
         or (
             f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
             f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"
         )
     )
+
+
+def _own_call(case: Case, cause: ChiefCause | None) -> str:
+    """Return what to do about a host that is late as it is in a call of the system; else an empty text."""
+    if cause is None or cause.scattered:
+        return ""
+    of_system = case.run.calls.filter(pl.col("kind") == "os", pl.col("name") == cause.name)
+    return "" if of_system.is_empty() else advice_on_call(cause.name)
 
 
 def _own_waits(case: Case, rank: int) -> str:

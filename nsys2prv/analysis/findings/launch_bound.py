@@ -160,7 +160,7 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
         return (
             f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, as where kernels are compiled "
             "or tried for new shapes, and the device has no work",
-            KEEP_SHAPES,
+            f"{_processes_for_gpus(case)}{KEEP_SHAPES}",
         )
     place = pause_text(chief_pause(case, case.usual_time()))
     return (

@@ -57,9 +57,9 @@ NONE_LONG = LongSteps(
 )
 
 
-def step_begins(analysis: Analysis) -> pl.DataFrame:
-    """Return BEGIN of the iterations in order of time; none of a window without iterations."""
-    steps = analysis.iterations.select(
+def steps_of_ranks(analysis: Analysis) -> pl.DataFrame:
+    """Return task, repeat, number, start and end (ns) of each rank's iterations, and whether each is `steady`."""
+    return analysis.iterations.select(
         "repeat",
         "steady",
         task=pl.col("rank").replace_strict(analysis.run.task_by_rank, return_dtype=pl.Int64),
@@ -67,6 +67,11 @@ def step_begins(analysis: Analysis) -> pl.DataFrame:
         start="start_ns",
         end=pl.col("start_ns") + pl.col("total_ns"),
     ).sort("task", "start")
+
+
+def step_begins(analysis: Analysis) -> pl.DataFrame:
+    """Return BEGIN of the iterations in order of time; none of a window without iterations."""
+    steps = steps_of_ranks(analysis)
     launched = projected(analysis.run.work.select("task", "start", "launched"), steps) if steps.height else None
     if launched is None or not analysis.window.iterations:
         return pl.DataFrame(schema=BEGIN)

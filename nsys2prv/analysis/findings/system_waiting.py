@@ -54,7 +54,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         _of_gloo(case, gaps)
         or interpreter_lock(case, case.run.ranks.values(), str(name))
         or _of_compiling(case)
-        or (OF_FILES if FILE_CALLS.match(str(name)) else OF_OTHERS),
+        or advice_on_call(str(name)),
         iterations=case.iterations,
         evidence={
             "call": name,
@@ -66,6 +66,11 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         cfg="basics/osrt",
         at_ns=longest_at(case.starved, "system"),
     )
+
+
+def advice_on_call(name: str) -> str:
+    """Return advice on a call of the system in which a thread that launches is, by what it is for."""
+    return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS
 
 
 def _of_compiling(case: Case) -> str:

@@ -25,6 +25,7 @@ LEAST_WAIT = Threshold(0.1, "of the longest wait", "a rank that waits less than 
 LONGER_COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
+ONE_OF_ALL = Threshold(0.5, "of the gain of imbalance=0", "with less of it, other ranks compute longer in turn")
 RECURS = Threshold(0.5, "of the iterations", "what comes less often is a delay of single iterations")
 SCATTERED = Threshold(
     0.25, "of what makes a rank late", "launches of a kernel that is at all places of a program name none of them"
@@ -36,6 +37,8 @@ MOSTLY_OTHERS = Threshold(
     0.5, "of the excess", "a rank that waits so long is not slow itself: those that it waits for are"
 )
 SAME_COUNT = Threshold(1.2, "times", "programs launch as many kernels for small input as for large, to some percent")
+LAUNCHES_MORE = Threshold(1.25, "times", "shares of one size launch alike to some percent; a layer more is a tenth")
+LEAST_MORE = Threshold(0.05, "of a rank's launches", "less than that in a few iterations hardly makes its host late")
 EXPLAINS = Threshold(0.1, "of the excess", "with less, other findings say what the long iterations do")
 MOST_NAMED = Threshold(5, "iterations", "more fill a line, and the first ones lead to the others")
 MOSTLY_THEN = Threshold(0.8, "of the excess", "what a rank computes longer in the other iterations hardly matters")

@@ -1,0 +1,55 @@
+"""A late rank that launches more than the others, in each iteration or a few, or is in a call of the system."""
+
+from __future__ import annotations
+
+import pytest
+from programs import analysis_of, program
+
+from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.findings.shares_of_launches import advice_on_launches
+
+MANY = ", ".join(f"k @{at} {at + 5}-{at + 20}" for at in range(0, 900, 60))
+FEW = "k @0 5-300, k @5 300-305"
+WAITS, ARRIVES = "n @10 305-905, wait 20-905", "n @890 900-905, wait 895-905"
+
+
+@pytest.mark.parametrize(
+    ("changed", "usual", "advice"),
+    [
+        (
+            {},
+            MANY,
+            "The host of rank 1 launches 15 times an iteration, those of others 2 times: give ranks shares alike",
+        ),
+        (
+            {f"step{n}_rank1": f"{MANY}, {ARRIVES}" for n in (2, 5)},
+            FEW,
+            "The host of rank 1 launches 15 times in iterations 2, 5 (2 of 8), those of others 2 times. See what",
+        ),
+        ({}, FEW, ""),
+    ],
+    ids=["in each iteration", "in a few", "alike"],
+)
+def test_a_rank_that_launches_more_than_others_is_told_so(changed: dict[str, str], usual: str, advice: str) -> None:
+    arrives = ARRIVES if usual == MANY else WAITS
+    case = case_of(analysis_of(program(f"0| {FEW}, {WAITS}\n1| {usual}, {arrives}", steps=8, **changed)))
+    assert advice_on_launches(case, 1).startswith(advice)
+    assert bool(advice_on_launches(case, 1)) == bool(advice)
+    assert not advice_on_launches(case, 0)
+
+
+def test_the_advice_on_a_late_rank_is_of_what_it_launches() -> None:
+    found = analysis_of(program(f"0| {FEW}, {WAITS}\n1| {MANY}, {ARRIVES}")).findings
+    (late,) = [one for one in found if one.id == "late-rank"]
+    assert late.ranks == (1,)
+    assert late.advice.startswith("The host of rank 1 launches 15 times an iteration")
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"), [("clock_nanosleep", "waits for another one or sleeps"), ("fwrite", "files")]
+)
+def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call: str, advice: str) -> None:
+    late = f"0| {FEW}, {WAITS}\n1| k @0 5-300, os:{call} 10-880, k @885 886-890, {ARRIVES}"
+    (found,) = [one for one in analysis_of(program(late)).findings if one.id == "late-rank"]
+    assert f"`{call}` delays rank 0" in found.title
+    assert advice in found.advice
