@@ -325,23 +325,28 @@ def test_polling_waits_for_the_event_of_its_last_query_if_its_record_is_known() 
 @pytest.mark.parametrize(
     ("launched", "until", "awaited"),
     [
-        (600, 505, 49),
-        (600, 800, None),
-        (300, 505, None),
+        (700, 1005, 99),
+        (700, 1200, None),
+        (300, 1005, None),
     ],
     ids=["the queue is full", "no activity ended at last", "it has room"],
 )
 def test_a_launch_waits_for_room_in_a_full_queue(launched: int, until: int, awaited: int | None) -> None:
-    """All is launched at once, runs 10 us each, and the last launch takes until soon after an activity has ended."""
-    kernels = ", ".join(f"k @{min(n, 99)} {10 * n}-{10 * n + 10}" for n in range(launched))
-    run = drawn(f"0| {kernels}, k @300 90000-90001")
-    run = run._replace(
-        calls=pl.DataFrame([(0, 1, 300 * US, until * US, "cuda", "cudaLaunchKernel")], CALLS, orient="row")
-    )
-    if until == 800:
-        run = run._replace(work=run.work.filter(~pl.col("start").is_between(600 * US, 800 * US)))
-    found = blocking_of(run)
-    assert found.select("work", "end").rows() == ([(awaited, until * US)] if awaited is not None else [])
+    """A launch each us, activities of 10 us, and the last launch takes until soon after one of these has ended."""
+    kernels = ", ".join(f"k @{n} {10 * n}-{10 * n + 10}" for n in range(launched))
+    call = (0, 1, 750 * US, until * US, "cuda", "cudaLaunchKernel")
+    run = drawn(f"0| {kernels}, k @750 90000-90001")._replace(calls=pl.DataFrame([call], CALLS, orient="row"))
+    if until == 1200:
+        run = run._replace(work=run.work.filter(~pl.col("start").is_between(1000 * US, 1200 * US)))
+    assert blocking_of(run).select("work", "end").rows() == [(awaited, until * US)] * (awaited is not None)
+
+
+def test_a_graph_has_one_place_in_the_queue() -> None:
+    """A second graph is launched while the first one runs its many kernels."""
+    kernels = ", ".join(f"k @0 {10 * n}-{10 * n + 10}" for n in range(700))
+    call = (0, 1, 750 * US, 1005 * US, "cuda", "cudaGraphLaunch")
+    run = drawn(f"0| {kernels}, k @750 90000-90001")._replace(calls=pl.DataFrame([call], CALLS, orient="row"))
+    assert blocking_of(run).is_empty()
 
 
 @pytest.mark.parametrize(("memory", "blocks"), [("Device to Pageable", True), ("Device to Pinned", False)])
