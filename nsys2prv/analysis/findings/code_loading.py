@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
@@ -20,8 +21,7 @@ def iterations_that_load(case: Case) -> int:
 
     A program that starts loads its kernels when it launches them for the first time.
     """
-    names = pl.col("name").cast(pl.String)
-    calls = case.kept_calls(case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(LOADS)))
+    calls = case.kept_calls(_loads(case))
     if calls.is_empty() or not case.analysis.window.iterations:
         return 0
     steps = case.analysis.iterations.filter("steady").select("rank", "repeat", "iteration", start="start_ns")
@@ -30,3 +30,18 @@ def iterations_that_load(case: Case) -> int:
     loading = own.drop_nulls("iteration").unique(["rank", "repeat", "iteration"]).group_by("rank").len()
     most = int(loading["len"].max() or 0)  # type: ignore[arg-type]
     return most if most >= RECURS.value * case.step_count else 0
+
+
+def long_ones_load(case: Case) -> bool:
+    """Return True if code is loaded in half of the long iterations or more."""
+    lengths = case.long_steps.found
+    begin, start = lengths["begin"].to_numpy(), _loads(case)["start"].to_numpy()
+    at = np.searchsorted(begin, start, side="right") - 1
+    inside = (at >= 0) & (start < (begin + lengths["ns"].to_numpy())[np.maximum(at, 0)])
+    return len(np.unique(at[inside])) >= RECURS.value * lengths.height
+
+
+def _loads(case: Case) -> pl.DataFrame:
+    """Return the calls that load code."""
+    names = pl.col("name").cast(pl.String)
+    return case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(LOADS))

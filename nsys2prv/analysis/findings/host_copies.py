@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED
+from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.frames import COPY, NCCL, at_longest, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
@@ -49,7 +49,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
                 name,
                 f"{title} run alone {text_ms(lost)} {case.unit}, of which {text_ms(saved * lost)} can be saved",
                 saved * lost,
-                advice,
+                f"{_of_round_trips(case, chosen)}{advice}",
                 ranks=named_ranks(case.run.rank(task) for task in own["task"].unique()),
                 evidence={"exposed_copies_ns": round(lost), **_amounts(case, chosen)},
                 command="nsys2prv analyze RUN --show memory-kinds",
@@ -63,6 +63,20 @@ def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:
     axis = axis_over(case.analysis.window.spans, len(case.run.devices))
     copying = covered_by(axis, copies, "device", case.analysis.window.spans)
     return int(axis.sums(difference(copying, busy)).max(initial=0)) / case.step_count
+
+
+def _of_round_trips(case: Case, chosen: pl.Expr) -> str:
+    """Return advice where as many bytes come back from devices as go there; else an empty text."""
+    kinds = case.analysis.memory_kinds.filter(pl.col("rank").is_null() & chosen)
+    to_device, to_host = (
+        int(kinds.filter(pl.col("name") == name)["bytes"].sum()) for name in ("Host-to-Device", "Device-to-Host")
+    )
+    if not to_device or abs(to_device - to_host) > SAME_BYTES.value * max(to_device, to_host):
+        return ""
+    return (
+        "As many bytes come back from the device as go there: keep on it what is needed again (numba.cuda.to_device, "
+        "OpenACC and OpenMP data regions, an optimizer on the GPU). "
+    )
 
 
 def _amounts(case: Case, chosen: pl.Expr) -> dict[str, object]:

@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, long_ones_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
@@ -85,6 +86,8 @@ def _cause(case: Case, of_host: bool) -> tuple[str, str]:
             "See what they do beside the others' work, such as evaluation, statistics for a log, or kernels that are "
             "tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
         )
+    if of_host and long_ones_load(case):
+        return "code is loaded, as where kernels are compiled for new shapes, and the device has no work", KEEP_SHAPES
     if of_host:
         place = pause_text(chief_pause(case, case.long_steps.spans))
         return (

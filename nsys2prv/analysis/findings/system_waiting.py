@@ -23,6 +23,12 @@ OF_FILES = (
     "The thread that launches opens, writes or closes files: write from another thread or process (asynchronous "
     "checkpoints), less often, or to a file system near the GPU."
 )
+# Calls that start processes or wait for their end.
+PROCESS_CALLS = re.compile(r"(?:v?fork|clone3?|posix_spawnp?|exec[lv]p?e?|wait|wait[34]|waitpid|waitid)$")
+OF_PROCESSES = (
+    "The thread that launches starts processes or waits for their end, as a DataLoader does in each epoch: keep them "
+    "(persistent_workers=True), or start them before the loop."
+)
 OF_OTHERS = (
     "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
     "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where)."
@@ -70,6 +76,8 @@ def system_waiting(case: Case) -> Iterator[Finding]:
 
 def advice_on_call(name: str) -> str:
     """Return advice on a call of the system in which a thread that launches is, by what it is for."""
+    if PROCESS_CALLS.match(name):
+        return OF_PROCESSES
     return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS
 
 

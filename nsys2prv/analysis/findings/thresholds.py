@@ -39,6 +39,7 @@ MOSTLY_OTHERS = Threshold(
 SAME_COUNT = Threshold(1.2, "times", "programs launch as many kernels for small input as for large, to some percent")
 LAUNCHES_MORE = Threshold(1.25, "times", "shares of one size launch alike to some percent; a layer more is a tenth")
 LEAST_MORE = Threshold(0.05, "of a rank's launches", "less than that in a few iterations hardly makes its host late")
+SAME_BYTES = Threshold(0.02, "of the bytes", "what a program copies to and fro for each kernel has the same size")
 EXPLAINS = Threshold(0.1, "of the excess", "with less, other findings say what the long iterations do")
 MOST_NAMED = Threshold(5, "iterations", "more fill a line, and the first ones lead to the others")
 MOSTLY_THEN = Threshold(0.8, "of the excess", "what a rank computes longer in the other iterations hardly matters")

@@ -34,6 +34,11 @@ def long_of(line: str, steps: int = 12, **changed: str) -> dict[str, Finding]:
             "the host is busy meanwhile, and the device has no work",
             "See what the host does in them after `kernel`",
         ),
+        (
+            f"{USUAL}, cuda:cuLibraryLoadData 1500-1600",
+            "code is loaded, as where kernels are compiled for new shapes, and the device has no work",
+            "Keep shapes the same",
+        ),
         # Five kernels in place of two fill the time.
         (
             "k @0 5-700, k @700 705-990, k @990 995-1600, k @1600 1605-2200, k @2200 2205-2990",
@@ -42,7 +47,7 @@ def long_of(line: str, steps: int = 12, **changed: str) -> dict[str, Finding]:
         ),
         ("k @0 5-2000, k @2000 2005-2990", "they compute longer, with as many kernels", "sequences of unlike length"),
     ],
-    ids=["host", "more kernels", "longer kernels"],
+    ids=["host", "loads", "more kernels", "longer kernels"],
 )
 def test_a_few_long_iterations_are_named_with_what_is_in_them(line: str, cause: str, advice: str) -> None:
     """The last iteration ends with its own work. Three of twelve cost 20 ms each, or nearly."""

@@ -359,6 +359,14 @@ def test_evidence_is_of_an_iteration_of_a_rank(line: str, name: str, key: str, e
     assert found.evidence[key] == pytest.approx(each, rel=0.01)
 
 
+@pytest.mark.parametrize(("back", "told"), [("Device-to-Host", True), ("Host-to-Device", False)])
+def test_arrays_that_go_to_the_device_and_back_are_to_stay_there(back: str, told: bool) -> None:
+    copies = f"c:Host-to-Device:Pageable_to_Device @0 5-205, k @205 210-300, c:{back}:Device_to_Pageable @300 305-505"
+    advice = findings_of(program(f"0| {copies}, k @505 510-990"))["pageable-copies"].advice
+    assert advice.startswith("As many bytes come back from the device as go there") == told
+    assert "pinned memory" in advice
+
+
 def test_of_equal_times_the_latest_is_told() -> None:
     """In whatever order they come."""
     run = program("0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990")

@@ -46,7 +46,8 @@ def test_the_advice_on_a_late_rank_is_of_what_it_launches() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "advice"), [("clock_nanosleep", "waits for another one or sleeps"), ("fwrite", "files")]
+    ("call", "advice"),
+    [("clock_nanosleep", "waits for another one or sleeps"), ("fwrite", "files"), ("fork", "persistent_workers=True")],
 )
 def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call: str, advice: str) -> None:
     late = f"0| {FEW}, {WAITS}\n1| k @0 5-300, os:{call} 10-880, k @885 886-890, {ARRIVES}"
