@@ -168,7 +168,7 @@ def _not_whole(
             yield n, (_ranks(still_open, ranks), f"{_named(still_open, ranks)} stopped recording in it", False)
         else:
             lacking = having.difference(tasks)
-            yield n, (_ranks(lacking, ranks), f"{_named(lacking, ranks)} did not record it", False)
+            yield n, (_ranks(lacking, ranks), f"not recorded on {_named(lacking, ranks)}", False)
 
 
 def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]:

@@ -72,7 +72,7 @@ def test_each_iteration_that_is_not_whole_names_its_ranks() -> None:
     assert [(left.ranks, left.why) for left in found.left_out] == [
         ((11,), "rank 11 began to record 0 ms after the others"),
         ((0, 2), "ranks 0 and 2 stopped recording in it"),
-        ((3, 4, 5), "ranks 3 to 5 did not record it"),
+        ((3, 4, 5), "not recorded on ranks 3 to 5"),
     ]
 
 
@@ -148,7 +148,7 @@ def test_an_interrupted_iteration_that_outweighs_all_others_is_left_out(
 
 def test_an_iteration_that_a_rank_lacks_is_left_out() -> None:
     found = steady(two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20)]))
-    assert (found.iterations, found.left_out[0][2:4]) == (((0, 0), (1, 0)), ((1,), "rank 1 did not record it"))
+    assert (found.iterations, found.left_out[0][2:4]) == (((0, 0), (1, 0)), ((1,), "not recorded on rank 1"))
 
 
 def test_an_iteration_that_is_open_at_the_end_is_left_out() -> None:
