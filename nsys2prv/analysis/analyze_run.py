@@ -99,20 +99,25 @@ def _per_iteration(
     )
 
 
-def _calls(calls: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Return the host calls of a window. For the device window return all calls, since they begin before it."""
-    of_devices = window.name == "device" or (window.name == "steady" and not window.iterations)
-    return calls if of_devices else cut_with_ns(calls, window.spans)
+def _host_times(frame: pl.DataFrame, window: Window, *by: str) -> pl.DataFrame:
+    """Return task, `by` and `ns` (the time in a window) of host calls or ranges that touch it.
+
+    For the device window these are all calls, since they begin before it.
+    """
+    needed = frame.select("task", *by, "start", "end")
+    if window.name == "device" or (window.name == "steady" and not window.iterations):
+        return needed.select("task", *by, ns=pl.col("end") - pl.col("start"))
+    return whole_with_ns(needed, window.spans).select("task", *by, "ns")
 
 
 def _api_sums(run: Run, window: Window) -> pl.DataFrame:
-    calls = pl.concat([_calls(c, window) for c in (run.calls, run.other_calls)])
+    calls = pl.concat([_host_times(c, window, "kind", "name") for c in (run.calls, run.other_calls)])
     return _sums(with_rank(calls, run.ranks), ["kind", "name"])
 
 
 def _nvtx_sums(run: Run, window: Window) -> pl.DataFrame:
     """Return sums of ranges by the names that `nsys stats` gives them: `DOMAIN:TEXT`, without a domain `:TEXT`."""
-    sums = _sums(with_rank(_calls(run.ranges, window), run.ranks), ["domain", "text"])
+    sums = _sums(with_rank(_host_times(run.ranges, window, "domain", "text"), run.ranks), ["domain", "text"])
     domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
     tagged = sums.select("rank", pl.format("{}:{}", domain, "text").alias("name"), *SUMMARY)
     return tagged.sort("rank", "total_ns", "name", descending=[False, True, False], nulls_last=False)
