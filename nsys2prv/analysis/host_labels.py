@@ -47,6 +47,11 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     return named.select("node", label=label.cast(TEXT)).drop_nulls()
 
 
+def call_of(label: str) -> str:
+    """Return the call of a label, alone or behind a phase: `nanosleep` of `load (nanosleep)`."""
+    return label.removesuffix(")").rpartition(" (")[2] if label.endswith(")") else label
+
+
 def _calls(run: Run, kind: str) -> pl.DataFrame:
     own = run.calls.select("row", "start", "end", "name", "kind").filter(pl.col("kind") == kind)
     return own.drop("kind")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nsys2prv.commands.result import Translation
 from nsys2prv.errors import SENTENCE_WIDTH, bytes_text, few, short
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.report.report import is_routine
+from nsys2prv.report.report import UNPROCESSED, is_routine
 
 
 def summary_text(result: Translation, details: bool = False) -> str:
@@ -80,13 +80,13 @@ def _defects(result: Translation) -> list[str]:
 
 
 def _losses(result: Translation, details: bool) -> list[str]:
-    """List the losses that the reports admit, each text once with the reports that have it.
+    """List the losses that the reports admit and that are no defect, each text once with the reports that have it.
 
     `details`: with the losses that every report admits.
     """
     by_text: dict[str, list[str]] = {}
     for name, texts in result.losses.items():
-        for text in texts if details else (t for t in texts if not is_routine(t)):
+        for text in (t for t in texts if not t.startswith(UNPROCESSED) and (details or not is_routine(t))):
             by_text.setdefault(text, []).append(name)
     lines = [f"  {short(text, SENTENCE_WIDTH)} [{few(names)}]" for text, names in by_text.items()]
     return ["", "The reports say of themselves:", *lines] if lines else []

@@ -131,7 +131,10 @@ def _unprocessed(summaries: Sequence[Summary]) -> Iterator[Defect]:
         reports = _names([s for s in summaries if text in s.losses])
         said = f"nsys failed to process recorded events{f' ({short(why, NAME_WIDTH)})' if why else ''}"
         yield Defect(
-            0, said, "some are missing, or most: record again, with another version of nsys if it recurs", reports
+            0,
+            said,
+            "some events are missing, or most; record again, with another version of nsys if it recurs",
+            reports,
         )
 
 

@@ -82,8 +82,9 @@ def _whole_bursts(begins: Indices, count: int) -> Indices:
     sizes = np.diff(np.append(begins, count))
     usual = float(np.median(sizes))
     bursts = pl.DataFrame({"begin": begins, "size": sizes}).with_columns(run=(pl.col("size") < usual).rle_id())
-    of_parts = pl.col("size").sum().over("run") % usual == 0
     within = (pl.col("begin") - pl.col("begin").first().over("run")) % usual > 0
+    # As many begins are left as there are bursts.
+    of_parts = pl.col("size").sum().over("run") == usual * (~within).sum().over("run")
     return bursts.filter(~((pl.col("size") < usual) & of_parts & within))["begin"].to_numpy()
 
 

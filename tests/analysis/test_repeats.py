@@ -205,8 +205,8 @@ def test_an_optimizer_that_loads_its_kernels_is_one_milestone(launched: tuple[in
 
 @pytest.mark.parametrize(
     ("paused", "slow"),
-    [((4,), (10, 400, 800)), ((1, 2, 3, 4, 5, 6), (10, 20, 800))],
-    ids=["one step in three parts", "most steps, and the device runs them at once"],
+    [((4,), (10, 400, 800)), ((4, 5), (10, 400, 410)), ((1, 2, 3, 4, 5, 6), (10, 20, 800))],
+    ids=["one step in three parts", "two steps in a row", "most steps, and the device runs them at once"],
 )
 def test_an_optimizer_whose_launches_pause_is_one_milestone(
     paused: tuple[int, ...], slow: tuple[int, int, int]

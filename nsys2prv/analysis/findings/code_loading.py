@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.thresholds import RECURS
+from nsys2prv.analysis.findings.starved import idle_gaps
+from nsys2prv.analysis.findings.thresholds import ONE_PLACE, RECURS
 
 KEEP_SHAPES = (
     "Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
@@ -33,12 +34,18 @@ def iterations_that_load(case: Case) -> int:
 
 
 def long_ones_load(case: Case) -> bool:
-    """Return True if code is loaded in half of the long iterations or more."""
-    lengths = case.long_steps.found
-    begin, start = lengths["begin"].to_numpy(), _loads(case)["start"].to_numpy()
-    at = np.searchsorted(begin, start, side="right") - 1
-    inside = (at >= 0) & (start < (begin + lengths["ns"].to_numpy())[np.maximum(at, 0)])
-    return len(np.unique(at[inside])) >= RECURS.value * lengths.height
+    """Return True if code is loaded in pauses that hold most of the time that devices idle in long iterations.
+
+    Code that a thread compiles is loaded at the end of such a pause. Where code is loaded in half of all iterations it
+    is no reason for the long ones.
+    """
+    if iterations_that_load(case):
+        return False
+    gaps = idle_gaps(case.analysis, case.long_steps.spans)
+    begin, until = (gaps.axis.time(gaps.found[c].to_numpy()) for c in ("start", "until"))
+    loads = np.sort(_loads(case)["start"].to_numpy())
+    loading = np.searchsorted(loads, until, side="right") > np.searchsorted(loads, begin)
+    return bool((until - begin)[loading].sum() >= ONE_PLACE.value * max((until - begin).sum(), 1))
 
 
 def _loads(case: Case) -> pl.DataFrame:

@@ -60,17 +60,20 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
     who = "Ranks" if others.height else "GPUs"
     what, advice = _why(case, rest)
+    waited = f"{who} {what} {text_ms(cost)} {case.unit}"
     command = "nsys2prv analyze RUN --show waiting,causes"
     if advice is ADVICE_COMPUTE:
-        # Waiting beside a rank's own work is not exposed, and slows that work.
         uneven = uneven_rank(case)
-        cost = max(cost, case.gain("imbalance=0") - (cost_of_shares(case, uneven) if uneven else 0.0))
+        gain = case.gain("imbalance=0") - (cost_of_shares(case, uneven) if uneven else 0.0)
         command = "nsys2prv whatif RUN --set imbalance=0"
+        if gain > cost:
+            # Waiting beside a rank's own work is not exposed, and slows that work.
+            cost, waited = gain, f"{waited}; equal shares gain {text_ms(gain)}"
     names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
     kind, at = rest.sort("exposed_waiting_ns", "waits_at", "kind").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
-        f"{who} {what} {text_ms(cost)} {case.unit}",
+        waited,
         cost,
         advice,
         ranks=tuple(names[:RANKS_SHOWN]),

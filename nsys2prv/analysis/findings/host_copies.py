@@ -31,8 +31,8 @@ def host_copies(case: Case) -> Iterator[Finding]:
             "pageable-copies",
             "Copies of pageable memory",
             PINNED_SAVED.value,
-            "Allocate host buffers as pinned memory (pin_memory=True, cudaMallocHost) and copy asynchronously on a "
-            "stream of their own (non_blocking=True).",
+            f"{_of_round_trips(case)}Allocate host buffers as pinned memory (pin_memory=True, cudaMallocHost) and copy "
+            "asynchronously on a stream of their own (non_blocking=True).",
         ),
         (
             _WITH_HOST & ~_PAGEABLE,
@@ -49,7 +49,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
                 name,
                 f"{title} run alone {text_ms(lost)} {case.unit}, of which {text_ms(saved * lost)} can be saved",
                 saved * lost,
-                f"{_of_round_trips(case, chosen)}{advice}",
+                advice,
                 ranks=named_ranks(case.run.rank(task) for task in own["task"].unique()),
                 evidence={"exposed_copies_ns": round(lost), **_amounts(case, chosen)},
                 command="nsys2prv analyze RUN --show memory-kinds",
@@ -65,9 +65,9 @@ def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:
     return int(axis.sums(difference(copying, busy)).max(initial=0)) / case.step_count
 
 
-def _of_round_trips(case: Case, chosen: pl.Expr) -> str:
-    """Return advice where as many bytes come back from devices as go there; else an empty text."""
-    kinds = case.analysis.memory_kinds.filter(pl.col("rank").is_null() & chosen)
+def _of_round_trips(case: Case) -> str:
+    """Return advice where as many bytes of pageable memory come back from devices as go there; else an empty text."""
+    kinds = case.analysis.memory_kinds.filter(pl.col("rank").is_null() & _PAGEABLE)
     to_device, to_host = (
         int(kinds.filter(pl.col("name") == name)["bytes"].sum()) for name in ("Host-to-Device", "Device-to-Host")
     )

@@ -55,7 +55,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
             "load_balance": round(case.analysis.efficiency.load_balance, 4),
             "gain_of_equal_shares_ns": round(gain),
         },
-        confidence="high" if 2 * longest > compared or not case.analysis.window.iterations else "medium",
+        confidence="high" if then.height or 2 * longest > compared or not case.analysis.window.iterations else "medium",
         command="nsys2prv whatif RUN --set imbalance=0",
         cfg="analysis/useful_time",
         at_ns=worst.at,
@@ -65,8 +65,8 @@ def imbalance(case: Case) -> Iterator[Finding]:
 def uneven_rank(case: Case) -> Latecomer | None:
     """Return the rank that others wait for the longest because it computes longer, or None.
 
-    Where equal shares gain at least MEDIUM, a rank counts even if it waits longer for others than they wait for it, as
-    when it writes a file now and then.
+    Where equal shares gain at least MEDIUM, a rank whose excess is half of that gain counts even if it waits longer for
+    others than they wait for it, as when it writes a file now and then.
     """
     late = [one for one in late_ranks(case) if one.by_compute]
     if late or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
@@ -78,9 +78,10 @@ def uneven_rank(case: Case) -> Latecomer | None:
 
 
 def cost_of_shares(case: Case, uneven: Latecomer) -> float:
-    """Return what equal shares gain of a rank's excess (ns of an iteration).
+    """Return the gain of equal shares (ns of an iteration), at most what the rank computes longer than the mean.
 
-    They gain more where other ranks compute longer in turn, and in a pipeline, whose stages compute in turn.
+    What they gain beyond that is of ranks that compute longer in turn, or of stages of a pipeline. It costs at least
+    the exposed waiting for the rank, as far as longer compute explains it.
     """
     then = seldom_longer(case, uneven.member)
     excess = max(float(then["excess"].sum()) / case.step_count, uneven.excess_ns)
@@ -106,7 +107,8 @@ def _excess_by_step(case: Case, rank: int) -> pl.DataFrame:
     """Return the iterations of a rank: iteration, repeat, `excess` (compute above the mean of ranks, ns), `longest`."""
     step = ("repeat", "iteration")
     excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over(step)
-    longest = pl.col("compute_ns") == pl.col("compute_ns").max().over(step)
+    # Of ranks that compute equally long none is the longest.
+    longest = (pl.col("compute_ns") == pl.col("compute_ns").max().over(step)) & (excess > 0)
     computing = pl.col("rank").is_in([*shared_compute(case)])
     compared = case.held(case.analysis.iterations).filter(pl.col("steady"), computing)
     return compared.select("rank", *step, excess=excess, longest=longest).filter(rank=rank).drop("rank")

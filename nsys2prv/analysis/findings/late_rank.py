@@ -23,6 +23,7 @@ from nsys2prv.analysis.findings.system_waiting import advice_on_call
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import MPI
+from nsys2prv.analysis.host_labels import call_of
 from nsys2prv.errors import short
 
 
@@ -144,7 +145,7 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
         or _own_waits(case, rank)
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)
-        or _own_call(case, cause)
+        or _own_call(case, rank, cause)
         or (
             f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
             f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"
@@ -152,12 +153,11 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     )
 
 
-def _own_call(case: Case, cause: ChiefCause | None) -> str:
+def _own_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
     """Return what to do about a host that is late as it is in a call of the system; else an empty text."""
-    if cause is None or cause.scattered:
-        return ""
-    of_system = case.run.calls.filter(pl.col("kind") == "os", pl.col("name") == cause.name)
-    return "" if of_system.is_empty() else advice_on_call(cause.name)
+    call, task = call_of(cause.name) if cause else "", case.run.task_by_rank[rank]
+    named = (pl.col("kind") == "os") & (pl.col("name") == call) & (pl.col("task") == task)
+    return "" if case.run.calls.filter(named).is_empty() else advice_on_call(call)
 
 
 def _own_waits(case: Case, rank: int) -> str:

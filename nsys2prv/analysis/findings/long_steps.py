@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, LONG, MOSTLY_OTHERS, SELDOM
+from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.phases import projected
 from nsys2prv.intervals.spans import Spans, union
 
@@ -57,12 +58,12 @@ NONE_LONG = LongSteps(
 )
 
 
-def steps_of_ranks(analysis: Analysis) -> pl.DataFrame:
-    """Return task, repeat, number, start and end (ns) of each rank's iterations, and whether each is `steady`."""
-    return analysis.iterations.select(
+def steps_of_ranks(run: Run, iterations: pl.DataFrame) -> pl.DataFrame:
+    """Return task, repeat, number, start and end (ns) of iterations of ranks, and whether each is `steady`."""
+    return iterations.select(
         "repeat",
         "steady",
-        task=pl.col("rank").replace_strict(analysis.run.task_by_rank, return_dtype=pl.Int64),
+        task=pl.col("rank").replace_strict(run.task_by_rank, return_dtype=pl.Int64),
         number="iteration",
         start="start_ns",
         end=pl.col("start_ns") + pl.col("total_ns"),
@@ -71,7 +72,7 @@ def steps_of_ranks(analysis: Analysis) -> pl.DataFrame:
 
 def step_begins(analysis: Analysis) -> pl.DataFrame:
     """Return BEGIN of the iterations in order of time; none of a window without iterations."""
-    steps = steps_of_ranks(analysis)
+    steps = steps_of_ranks(analysis.run, analysis.iterations)
     launched = projected(analysis.run.work.select("task", "start", "launched"), steps) if steps.height else None
     if launched is None or not analysis.window.iterations:
         return pl.DataFrame(schema=BEGIN)

@@ -26,7 +26,7 @@ def advice_on_launches(case: Case, rank: int) -> str:
     if rank not in usual or len(usual) < 2:
         return ""
     of_others = median([usual[other] for other in usual if other != rank])
-    if usual[rank] >= LAUNCHES_MORE.value * of_others:
+    if usual[rank] > LAUNCHES_MORE.value * of_others:
         return (
             f"The host of rank {rank} launches {usual[rank]:,.0f} times an iteration, those of others "
             f"{of_others:,.0f} times: give ranks shares alike (layers of stages, rows of batches, cells), or launch "
@@ -37,8 +37,8 @@ def advice_on_launches(case: Case, rank: int) -> str:
     own = by_step.filter(rank=rank).join(others, on=step).sort(step)
     more = own.filter(pl.col("launches") > SAME_COUNT.value * pl.col("others"))
     counts = more.select(pl.col("launches", "others").sum()).row(0)
-    excess = (counts[0] - counts[1]) / own["launches"].sum()
-    if not 0 < more.height <= SELDOM.value * own.height or excess < LEAST_MORE.value:
+    enough = counts[0] - counts[1] >= LEAST_MORE.value * int(own["launches"].sum())
+    if not (enough and 0 < more.height <= SELDOM.value * own.height):
         return ""
     launches, expected = (f"{count / more.height:,.0f}" for count in counts)
     return (
@@ -48,9 +48,16 @@ def advice_on_launches(case: Case, rank: int) -> str:
 
 
 def _launches_by_step(case: Case) -> pl.DataFrame:
-    """Return repeat, number and rank of the iterations of the window, and how much work but of NCCL is launched."""
-    steps = steps_of_ranks(case.analysis).filter("steady")
-    work = case.run.work.filter(pl.col("kind") != NCCL, pl.col("caller_row") >= 0).select("task", "launched")
-    counts = projected(work, steps).group_by("task", "repeat", "number").agg(launches=pl.len().cast(pl.Int64))
+    """Return repeat, number and rank of the iterations of the window, and how often the host launches all but NCCL.
+
+    Ranks that launch nothing are left out. A graph is one launch.
+    """
+    steps = steps_of_ranks(case.run, case.held(case.analysis.iterations.filter("steady")))
+    work = case.run.work.filter(pl.col("kind") != NCCL, pl.col("caller_row") >= 0)
+    launches = work.select("task", "caller_row", "launched").unique()
+    key = ["task", "repeat", "number"]
+    counts = projected(launches, steps).group_by(key).agg(launches=pl.len().cast(pl.Int64))
+    every = steps.filter(pl.col("task").is_in(counts["task"].unique().implode())).select(key)
     ranks = pl.col("task").replace_strict(case.run.ranks, default=None)
-    return counts.with_columns(rank=ranks).drop_nulls("rank").sort("rank", "repeat", "number")
+    found = every.join(counts, on=key, how="left").with_columns(pl.col("launches").fill_null(0), rank=ranks)
+    return found.drop_nulls("rank").sort("rank", "repeat", "number")

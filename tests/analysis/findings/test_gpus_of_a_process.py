@@ -138,3 +138,12 @@ def test_ranks_with_one_gpu_have_no_waiting_by_gpu() -> None:
     assert exposed["device"].is_null().all()
     assert exposed["late_device"].is_null().all()
     assert waiting_of_gpus(run, exposed).is_empty()
+
+
+def test_threads_that_load_code_for_several_gpus_are_to_be_processes() -> None:
+    """As threads of PyTorch's DataParallel do, each anew."""
+    loads = "k @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990"
+    found = findings_of(of_processes(program(f"0| {loads}\n1| {loads}"), 2))["host-bound"]
+    assert "code is loaded in 6 of 6 iterations" in found.title
+    assert found.advice.startswith("One process launches for 2 GPUs")
+    assert "Keep shapes the same" in found.advice

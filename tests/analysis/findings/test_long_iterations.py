@@ -35,7 +35,7 @@ def long_of(line: str, steps: int = 12, **changed: str) -> dict[str, Finding]:
             "See what the host does in them after `kernel`",
         ),
         (
-            f"{USUAL}, cuda:cuLibraryLoadData 1500-1600",
+            f"{USUAL}, cuda:cuLibraryLoadData 2900-2901",
             "code is loaded, as where kernels are compiled for new shapes, and the device has no work",
             "Keep shapes the same",
         ),
@@ -56,6 +56,15 @@ def test_a_few_long_iterations_are_named_with_what_is_in_them(line: str, cause: 
     assert advice in found.advice
     assert found.iterations == (3, 7, 11)
     assert found.cost_ns / 1e6 == pytest.approx(3 * 20 / 13, rel=0.02)
+
+
+@pytest.mark.parametrize("usual", [USUAL, f"{USUAL}, cuda:cuLibraryLoadData 998-999"])
+def test_code_that_is_loaded_elsewhere_does_not_make_iterations_long(usual: str) -> None:
+    """It is loaded before the pause, or in all iterations."""
+    long = f"{USUAL}, cuda:cuLibraryLoadData {'2-3' if usual == USUAL else '2900-2901'}"
+    changed = {f"step{n}_rank0": usual for n in range(13) if n not in LONGER}
+    found = long_of(long, steps=13, **changed)["long-iterations"]
+    assert found.title.endswith("the host is busy meanwhile, and the device has no work")
 
 
 def test_time_in_which_the_host_is_busy_in_long_iterations_counts_once() -> None:

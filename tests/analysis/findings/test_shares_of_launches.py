@@ -10,6 +10,7 @@ from nsys2prv.analysis.findings.shares_of_launches import advice_on_launches
 
 MANY = ", ".join(f"k @{at} {at + 5}-{at + 20}" for at in range(0, 900, 60))
 FEW = "k @0 5-300, k @5 300-305"
+GRAPH = ", ".join(f"k @0 {at + 5}-{at + 20}" for at in range(0, 900, 60)) + ", k @5 910-915"
 WAITS, ARRIVES = "n @10 305-905, wait 20-905", "n @890 900-905, wait 895-905"
 
 
@@ -26,16 +27,32 @@ WAITS, ARRIVES = "n @10 305-905, wait 20-905", "n @890 900-905, wait 895-905"
             FEW,
             "The host of rank 1 launches 15 times in iterations 2, 5 (2 of 8), those of others 2 times. See what",
         ),
+        (
+            {"step2_rank0": WAITS, "step2_rank1": f"{MANY}, {ARRIVES}"},
+            FEW,
+            "The host of rank 1 launches 15 times in iteration 2 (1 of 8), those of others 0 times. See what",
+        ),
+        ({"step2_rank1": f"{FEW}, k @6 305-310, {ARRIVES}"}, f"{FEW}, {FEW.replace('@', '@1')}", ""),
         ({}, FEW, ""),
+        ({}, GRAPH, ""),
     ],
-    ids=["in each iteration", "in a few", "alike"],
+    ids=["in each iteration", "in a few", "alone in one", "once one more", "alike", "a graph is one launch"],
 )
 def test_a_rank_that_launches_more_than_others_is_told_so(changed: dict[str, str], usual: str, advice: str) -> None:
-    arrives = ARRIVES if usual == MANY else WAITS
-    case = case_of(analysis_of(program(f"0| {FEW}, {WAITS}\n1| {usual}, {arrives}", steps=8, **changed)))
+    arrives = WAITS if usual == FEW else ARRIVES
+    others = FEW if usual in (MANY, GRAPH) else usual
+    case = case_of(analysis_of(program(f"0| {others}, {WAITS}\n1| {usual}, {arrives}", steps=8, **changed)))
     assert advice_on_launches(case, 1).startswith(advice)
     assert bool(advice_on_launches(case, 1)) == bool(advice)
     assert not advice_on_launches(case, 0)
+
+
+def test_ranks_that_launch_in_turn_have_no_larger_share() -> None:
+    turns = {
+        f"step{n}_rank{rank}": WAITS if n % 2 == rank else f"{FEW}, {ARRIVES}" for n in range(8) for rank in (0, 1)
+    }
+    case = case_of(analysis_of(program(f"0| {FEW}\n1| {FEW}", steps=8, **turns)))
+    assert [advice_on_launches(case, rank) for rank in (0, 1)] == ["", ""]
 
 
 def test_the_advice_on_a_late_rank_is_of_what_it_launches() -> None:
@@ -50,7 +67,8 @@ def test_the_advice_on_a_late_rank_is_of_what_it_launches() -> None:
     [("clock_nanosleep", "waits for another one or sleeps"), ("fwrite", "files"), ("fork", "persistent_workers=True")],
 )
 def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call: str, advice: str) -> None:
-    late = f"0| {FEW}, {WAITS}\n1| k @0 5-300, os:{call} 10-880, k @885 886-890, {ARRIVES}"
-    (found,) = [one for one in analysis_of(program(late)).findings if one.id == "late-rank"]
-    assert f"`{call}` delays rank 0" in found.title
-    assert advice in found.advice
+    for phase, named in (("", call), (", busy 8-884", f"busy ({call})")):
+        late = f"0| {FEW}, {WAITS}\n1| k @0 5-300{phase}, os:{call} 10-880, k @885 886-890, {ARRIVES}"
+        (found,) = [one for one in analysis_of(program(late)).findings if one.id == "late-rank"]
+        assert f"`{named}` delays rank 0" in found.title
+        assert advice in found.advice
