@@ -83,9 +83,10 @@ def _whole_bursts(begins: Indices, count: int) -> Indices:
     usual = float(np.median(sizes))
     bursts = pl.DataFrame({"begin": begins, "size": sizes}).with_columns(run=(pl.col("size") < usual).rle_id())
     within = (pl.col("begin") - pl.col("begin").first().over("run")) % usual > 0
+    parted = bursts.with_columns(within=within)
     # As many begins are left as there are bursts.
-    of_parts = pl.col("size").sum().over("run") == usual * (~within).sum().over("run")
-    return bursts.filter(~((pl.col("size") < usual) & of_parts & within))["begin"].to_numpy()
+    of_parts = pl.col("size").sum().over("run") == usual * (~pl.col("within")).sum().over("run")
+    return parted.filter(~((pl.col("size") < usual) & of_parts & pl.col("within")))["begin"].to_numpy()
 
 
 def _is_regular(starts: Times, sizes: Indices, timed: bool) -> bool:
