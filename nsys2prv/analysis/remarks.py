@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.interning import GPU
-from nsys2prv.report.report import UNPROCESSED, is_routine
+from nsys2prv.report.report import is_routine, is_unprocessed
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
 
@@ -31,7 +31,7 @@ def said_losses(plan: Plan, routine: bool) -> Iterator[str]:
 
     Those that are a defect are left out.
     """
-    every = (loss for s in plan.summaries for loss in dict.fromkeys(s.losses) if not loss.startswith(UNPROCESSED))
+    every = (loss for s in plan.summaries for loss in dict.fromkeys(s.losses) if not is_unprocessed(loss))
     texts = [loss for loss in every if is_routine(loss) == routine]
     for text in dict.fromkeys(texts):
         yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {short(text, SENTENCE_WIDTH)}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nsys2prv.commands.result import Translation
 from nsys2prv.errors import SENTENCE_WIDTH, bytes_text, few, short
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.report.report import UNPROCESSED, is_routine
+from nsys2prv.report.report import is_routine, is_unprocessed
 
 
 def summary_text(result: Translation, details: bool = False) -> str:
@@ -86,7 +86,7 @@ def _losses(result: Translation, details: bool) -> list[str]:
     """
     by_text: dict[str, list[str]] = {}
     for name, texts in result.losses.items():
-        for text in (t for t in texts if not t.startswith(UNPROCESSED) and (details or not is_routine(t))):
+        for text in (t for t in texts if not is_unprocessed(t) and (details or not is_routine(t))):
             by_text.setdefault(text, []).append(name)
     lines = [f"  {short(text, SENTENCE_WIDTH)} [{few(names)}]" for text, names in by_text.items()]
     return ["", "The reports say of themselves:", *lines] if lines else []

@@ -42,9 +42,12 @@ ROUTINE = (
 def _on_one_line(text: str) -> str:
     """Return a diagnostic on one line. Of a dumped exception only the message is left."""
     message = _EXCEPTION_MESSAGE.search(text)
-    return (
-        f"{UNPROCESSED}: {message[1].strip()}" if message and text.startswith(UNPROCESSED) else " ".join(text.split())
-    )
+    return f"{UNPROCESSED}: {message[1].strip()}" if message and is_unprocessed(text) else " ".join(text.split())
+
+
+def is_unprocessed(text: str) -> bool:
+    """Return True for an error of nsys when it processed recorded events, which is a defect of the report."""
+    return text.startswith(UNPROCESSED)
 
 
 def is_routine(text: str) -> bool:

@@ -18,7 +18,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss, Severity
-from nsys2prv.report.report import UNPROCESSED
+from nsys2prv.report.report import UNPROCESSED, is_unprocessed
 from nsys2prv.run.report_summary import FamilyCount, Summary
 
 # Losses that are defects of the recording, the worst first, and their effect.
@@ -126,7 +126,7 @@ def find_defects(summaries: Sequence[Summary]) -> tuple[Defect, ...]:
 
 def _unprocessed(summaries: Sequence[Summary]) -> Iterator[Defect]:
     """Yield the errors of nsys when it made reports of recorded events."""
-    for text in dict.fromkeys(loss for s in summaries for loss in s.losses if loss.startswith(UNPROCESSED)):
+    for text in dict.fromkeys(loss for s in summaries for loss in s.losses if is_unprocessed(loss)):
         why = text.removeprefix(UNPROCESSED).removeprefix(": ")
         reports = _names([s for s in summaries if text in s.losses])
         said = f"nsys failed to process recorded events{f' ({short(why, NAME_WIDTH)})' if why else ''}"

@@ -204,15 +204,18 @@ def test_an_optimizer_that_loads_its_kernels_is_one_milestone(launched: tuple[in
 
 
 @pytest.mark.parametrize(
-    ("paused", "slow"),
-    [((4,), (10, 400, 800)), ((4, 5), (10, 400, 410)), ((1, 2, 3, 4, 5, 6), (10, 20, 800))],
-    ids=["one step in three parts", "two steps in a row", "most steps, and the device runs them at once"],
+    "paused",
+    [
+        {4: (10, 400, 800)},
+        {4: (10, 400, 410), 5: (10, 400, 410)},
+        {4: (10, 20, 980), 5: (10, 500, 510)},
+        dict.fromkeys(range(1, 7), (10, 20, 800)),
+    ],
+    ids=["a step in three parts", "two steps", "a part of two steps", "most steps, and the device runs them at once"],
 )
-def test_an_optimizer_whose_launches_pause_is_one_milestone(
-    paused: tuple[int, ...], slow: tuple[int, int, int]
-) -> None:
+def test_an_optimizer_whose_launches_pause_is_one_milestone(paused: dict[int, tuple[int, int, int]]) -> None:
     """As where the queue of the device is full: the host waits between the launches of a step."""
-    launched = [(1000 * n, slow if n in paused else (10, 20, 30)) for n in range(8)]
+    launched = [(1000 * n, paused.get(n, (10, 20, 30))) for n in range(8)]
     parts = [work((0, at, GEMM), *((0, at + later, ADAM) for later in own)) for at, own in launched]
     on_device = [
         part.with_columns(start=at + 10 * pl.int_range(4) + 900, end=at + 10 * pl.int_range(4) + 905)

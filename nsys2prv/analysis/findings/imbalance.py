@@ -11,7 +11,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.shares_of_launches import SHARED
-from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, ONE_OF_ALL, PAUSED, SELDOM
+from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, OF_ONE_RANK, PAUSED, SELDOM
 from nsys2prv.analysis.sentences import counted
 
 ADVICE = (
@@ -72,7 +72,7 @@ def uneven_rank(case: Case) -> Latecomer | None:
     if late or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
         return next(iter(late), None)
     # Where others compute longer in turn, equal shares gain more than the excess of one rank.
-    least = max(LATE.value * case.iteration_ns, ONE_OF_ALL.value * case.gain("imbalance=0"))
+    least = max(LATE.value * case.iteration_ns, OF_ONE_RANK.value * case.gain("imbalance=0"))
     longer = [one for one in awaited_ranks(case) if min(one.excess_ns, one.longer_ns) >= least]
     return min(longer, key=lambda one: (-one.excess_ns, one.member), default=None)
 

@@ -25,7 +25,7 @@ LEAST_WAIT = Threshold(0.1, "of the longest wait", "a rank that waits less than 
 LONGER_COMPUTE = Threshold(
     0.5, "of the waiting", "longer compute than on the ranks that wait explains most of the waiting for a rank"
 )
-ONE_OF_ALL = Threshold(0.5, "of the gain of imbalance=0", "with less of it, other ranks compute longer in turn")
+OF_ONE_RANK = Threshold(0.5, "of the gain of imbalance=0", "with less of it, other ranks compute longer in turn")
 RECURS = Threshold(0.5, "of the iterations", "what comes less often is a delay of single iterations")
 SCATTERED = Threshold(
     0.25, "of what makes a rank late", "launches of a kernel that is at all places of a program name none of them"

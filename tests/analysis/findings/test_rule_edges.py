@@ -69,8 +69,8 @@ def test_of_a_window_that_is_no_iteration_the_longest_rank_is_counted_in_iterati
     (found,) = [
         one for one in conclude(program(IMBALANCE), Question(window="device")).findings if one.id == "imbalance"
     ]
-    slowest, of = (int(word) for word in found.title.split("longest in ")[1].split(" iterations")[0].split(" of "))
-    assert 0 < slowest <= of
+    longest, of = (int(word) for word in found.title.split("longest in ")[1].split(" iterations")[0].split(" of "))
+    assert 0 < longest <= of
     assert "15.0 ms longer than the mean in the window (" in found.title
 
 
