@@ -14,9 +14,10 @@ import polars as pl
 
 from nsys2prv.analysis.fit_columns import column_spans
 from nsys2prv.analysis.frames import KERNEL, NCCL, Sampled, parts_by
-from nsys2prv.analysis.frames_of_run import gather_device_work, gather_samples, gathered_rows
+from nsys2prv.analysis.frames_of_run import gather_device_work, gather_samples
 from nsys2prv.analysis.metrics import MetricFit, solve, sum_up
 from nsys2prv.analysis.sm_clock import with_clocks
+from nsys2prv.analysis.stored_intervals import gathered_rows
 from nsys2prv.intervals.spans import Span, one_span
 from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 from nsys2prv.model.limits import Limits

@@ -64,7 +64,7 @@ RANGES = {
     "row": pl.Int64(),
     "start": pl.Int64(),
     "end": pl.Int64(),
-    "domain": pl.String(),
+    "domain": TEXT,
     "text": pl.String(),
 }
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:

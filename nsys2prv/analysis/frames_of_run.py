@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -16,27 +16,27 @@ from nsys2prv.analysis.hardware import find_devices, hardware_of
 from nsys2prv.analysis.recording import recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
 from nsys2prv.analysis.samples_of_run import samples_of
-from nsys2prv.analysis.undrawn import undrawn_tasks
+from nsys2prv.analysis.stored_intervals import (
+    CALL_KINDS,
+    KINDS,
+    OS,
+    analyzed_spills,
+    merged_intervals,
+    read_within,
+    spills_of_run,
+)
 from nsys2prv.analysis.work_attributes import kernel_resources, kernel_shape, memory_kinds
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
-from nsys2prv.families.registry import FAMILIES
-from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
 from nsys2prv.model.interning import STREAM
-from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
-from nsys2prv.run.report_summary import Spill, Summary
 
-# Families of device activity, and of calls, with their kinds.
-KINDS: dict[str, str] = {f.name: f.work for f in FAMILIES if f.work}
-CALL_KINDS: dict[str, str] = {f.name: f.calls for f in FAMILIES if f.calls}
 # Families that analysis reads. GPU metrics are stored one by one.
 GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 # Columns by which an activity of a report is found: its row and start (ns). No two of one row begin at once, as those
@@ -45,7 +45,6 @@ ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
 # Columns of WORK that say what ran where and when.
 TIMED = ("task", "device", "row", "start", "end", "kind", "name", "class", "instant")
 LAUNCHED_BY = {"launched": pl.Int64(), "caller_row": pl.Int64()}
-OS = "os"
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
@@ -136,76 +135,9 @@ def _ranks_of_run(plan: Plan) -> set[int]:
     return ranked | working or set(range(len(objects.tasks)))
 
 
-class GatheredRows(NamedTuple):
-    """Numbers of intervals that `gather` holds in memory: calls and device activities, and NVTX ranges."""
-
-    intervals: int
-    ranges: int
-
-
-def gathered_rows(plan: Plan, span: Span | None = None) -> GatheredRows:
-    """Estimate how much `gather` holds in memory, from the begins of the batches of intervals."""
-    rows = {True: 0.0, False: 0.0}
-    for r, summary in enumerate(plan.summaries):
-        drawn = _drawn_shares(plan, r)
-        for family, spill in analyzed_spills(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
-            first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
-            here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
-            rows[family == NVTX.name] += spill.rows * here * drawn.get(family, 0.0)
-    return GatheredRows(round(rows[False]), round(rows[True]))
-
-
-def _drawn_shares(plan: Plan, r: int) -> dict[str, float]:
-    """Return the share of each family's rows in a report that analysis reads.
-
-    They have a row in the trace; of OS calls those of threads without one count, too, unless their rank is not chosen.
-    """
-    uses = plan.summaries[r].uses
-    place = uses["place"].to_numpy()
-    with_row, chosen = plan.objects.row_of[r][place] != NO_ROW, ~plan.objects.unchosen[r][place]
-    os_calls = uses["family"].is_in([family for family, kind in CALL_KINDS.items() if kind == OS]).to_numpy()
-    drawn = pl.Series(np.where(os_calls, chosen, with_row))
-    counted = uses.select("family", "rows", drawn=pl.col("rows") * drawn).group_by("family").sum()
-    return {family: here / max(rows, 1) for family, rows, here in counted.rows()}
-
-
 def _is_metric(key: str) -> bool:
     found = block_of(key)
     return found is not None and found[0] is GPU_METRIC
-
-
-def _spills(plan: Plan, families: Mapping[str, str]) -> Iterator[tuple[int, str, Spill]]:
-    for r, summary in enumerate(plan.summaries):
-        yield from ((r, kind, spill) for kind, spill in analyzed_spills(summary, families))
-
-
-def analyzed_spills(summary: Summary, families: Mapping[str, str]) -> Iterator[tuple[str, Spill]]:
-    """Yield the stored intervals of some families in a report, each with the kind that `families` gives its family."""
-    return ((families[spill.family], spill) for spill in summary.analyzed if spill.family in families)
-
-
-def merged_intervals(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = False) -> pl.DataFrame:
-    """Return the intervals of a spill that have a row: start, end (merged ns), row, task, report, the spill's columns.
-
-    `other`: instead, intervals of the same processes on threads without a row.
-    """
-    frame = read_spill(spill, range(len(spill.first)))
-    row = plan.objects.row_of[r][frame["place"].to_numpy()]
-    clock = plan.clocks[r]
-    start = clock.merged(frame["time"].to_numpy())
-    # As drawn, so that times have an order; `instant` keeps that nothing took the time.
-    end = ends_of(start, clock.merged(frame["end"].to_numpy()))
-    own = undrawn_tasks(plan, r)[frame["place"].to_numpy()] if other else row
-    drawn = own != NO_ROW
-    if span is not None:
-        drawn &= (end > span.start) & (start < span.end)
-    task = own if other else np.where(row != NO_ROW, plan.objects.rows.task[row] - 1, NO_ROW)
-    merged = frame.with_columns(
-        pl.lit(r, pl.Int64).alias("report"),
-        instant=pl.col("end") == pl.col("time"),
-        **{c: pl.Series(values) for c, values in (("start", start), ("end", end), ("row", row), ("task", task))},
-    )
-    return merged if drawn.all() else merged.filter(pl.Series(drawn))
 
 
 def label_texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
@@ -252,7 +184,10 @@ def _work_of(
     work = pl.concat(parts)
     if not LAUNCHED_BY.keys() & columns.keys():
         return work.select(pl.lit(r, pl.Int64).alias("report"), *columns)
-    launched = work.join(launch_times(plan, r), on=list(ACTIVITY), how="left", maintain_order="left")
+    # Work that reaches into the time may have begun long before it.
+    first = work.select(pl.col("start").min()).item()
+    begun = span and Span(span.start if first is None else first, span.end)
+    launched = work.join(launch_times(plan, r, begun), on=list(ACTIVITY), how="left", maintain_order="left")
     return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
 
 
@@ -265,11 +200,14 @@ def kernel_kinds(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tup
     return [(kinds[slots[slot]], part) for (slot,), part in parts.items() if slots[slot] in kinds]
 
 
-def launch_times(plan: Plan, r: int) -> pl.DataFrame:
-    """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCHED_BY (merged ns)."""
+def launch_times(plan: Plan, r: int, span: Span | None = None) -> pl.DataFrame:
+    """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCHED_BY (merged ns).
+
+    `span` (merged ns): at least of activities that begin in it.
+    """
     parts = [pl.DataFrame(schema={**ACTIVITY, **LAUNCHED_BY})]
     for _, spill in analyzed_spills(plan.summaries[r], {CORRELATION.name: ""}):
-        frame = read_spill(spill, range(len(spill.first)))
+        frame = read_within(plan, r, spill, span)
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
         row, caller = (pl.Series(plan.objects.row_of[r][frame[c].to_numpy()]) for c in ("to_place", "place"))
         parts.append(frame.select(row=row, time="received", launched=called, caller_row=caller))
@@ -308,7 +246,7 @@ def _payload(plan: Plan, r: int, frame: pl.DataFrame) -> list[pl.Series | pl.Exp
 def _calls(plan: Plan, span: Span | None, other: bool = False) -> pl.DataFrame:
     """Return the calls of threads with a row, or the OS calls of the `other` threads."""
     parts = []
-    for r, kind, spill in _spills(plan, {f: k for f, k in CALL_KINDS.items() if k == OS or not other}):
+    for r, kind, spill in spills_of_run(plan, {f: k for f, k in CALL_KINDS.items() if k == OS or not other}):
         make = partial(_named_calls, plan, r, kind)
         merged = merged_intervals(plan, r, spill, span, other)
         parts += _by_slot(plan, r, merged, make) if merged.height or not other else []
@@ -322,7 +260,7 @@ def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) ->
 
 def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
     parts = []
-    for r, _, spill in _spills(plan, {NVTX.name: ""}):
+    for r, _, spill in spills_of_run(plan, {NVTX.name: ""}):
         parts += _by_slot(plan, r, merged_intervals(plan, r, spill, span), partial(_named_ranges, plan, r))
     return _once(plan, parts, RANGES)
 
@@ -333,17 +271,32 @@ def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFr
         return pl.DataFrame(schema={"report": pl.Int64(), **RANGES})
     # Nearly every range may have a text of its own.
     text = label_texts(plan, r, key, part["value"], pl.String()).alias("text")
-    named = part.with_columns(text, pl.lit(found[1]).alias("domain"))
+    named = part.with_columns(text, pl.lit(found[1], TEXT).alias("domain"))
     return named.select("report", *(pl.col(c).cast(t) for c, t in RANGES.items()))
 
 
-def _once(plan: Plan, parts: Sequence[pl.DataFrame], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
-    """Concatenate parts in order of start. Rows that two reports of one process recorded count once."""
+def _once(plan: Plan, parts: list[pl.DataFrame], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
+    """Join parts in order of start. Rows that two reports of one process recorded count once. Empties `parts`."""
     schema = {"report": pl.Int64(), **columns}
     frame = pl.concat([pl.DataFrame(schema=schema), *parts])
+    parts.clear()
     if plan.objects.shared:
         shared = pl.col("task").is_in([t - 1 for t in plan.objects.shared])
         same = ["row", "start", "end", *(c for c in ("kind", "name", "domain", "text") if c in columns)]
         again = pl.when(shared).then(pl.int_range(pl.len()).over([*same, "report"])).otherwise(pl.int_range(pl.len()))
         frame = frame.with_columns(again=again).unique([*same, "again"], keep="first", maintain_order=True)
-    return frame.select(list(columns)).sort("start", "row", maintain_order=True)
+    order = None if _in_order(frame) else frame.select(pl.arg_sort_by("start", "row", maintain_order=True)).to_series()
+    # Column by column, each freed when it is copied: all at once take the memory twice.
+    return pl.DataFrame({name: _ordered(frame.drop_in_place(name), order) for name in columns})
+
+
+def _in_order(frame: pl.DataFrame) -> bool:
+    """Return whether rows come in order of start, then of row."""
+    start, row = frame["start"].to_numpy(), frame["row"].to_numpy()
+    before, after = slice(None, -1), slice(1, None)
+    equal = start[before] == start[after]
+    return bool(np.all((start[before] < start[after]) | equal & (row[before] <= row[after])))
+
+
+def _ordered(column: pl.Series, order: pl.Series | None) -> pl.Series:
+    return column.rechunk() if order is None else column.gather(order)

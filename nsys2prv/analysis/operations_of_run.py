@@ -11,28 +11,32 @@ import polars as pl
 
 from nsys2prv.analysis.frames import TEXT, WAIT, Run
 from nsys2prv.analysis.parts_by_order import parts_by_order
+from nsys2prv.analysis.stored_intervals import read_within
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
-from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.run.matching.arrivals import OPERATION, ROLES, with_arrivals, with_operation
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
 # Columns of places by which a stream is found, and its context.
 _STREAM, _CONTEXT = ("process", "context", "stream"), ("process", "context")
+# How long before a time calls are read that make streams wait in it (ns): far longer than a host runs ahead of its
+# device, which holds some thousand launches in its queue.
+CALLED_BEFORE = 10_000_000_000
 
 
-def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits) -> Run:
+def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits, span: Span | None = None) -> Run:
     """Return the run with its parts of operations, its waits, and its clocks with their error.
 
-    `folder` takes intermediate files.
+    `folder` takes intermediate files; `span` (merged ns): only waits that can matter in it.
     """
     clocks = plan.alignment
     known = run._replace(
-        waits=gather_waits(plan),
+        waits=gather_waits(plan, span),
         clock_error=clocks.error,
         clock_of=_clock_of(plan),
         clock_warnings=clocks.warnings,
@@ -81,18 +85,23 @@ def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:
     )
 
 
-def gather_waits(plan: Plan) -> pl.DataFrame:
-    """Return WAIT of all calls that make a stream or a host thread with a row wait for device work."""
-    parts = [pl.DataFrame(schema=WAIT), *_waits(plan)]
+def gather_waits(plan: Plan, span: Span | None = None) -> pl.DataFrame:
+    """Return WAIT of all calls that make a stream or a host thread with a row wait for device work.
+
+    `span` (merged ns): at least of the calls in it, and of those for so long before it (CALLED_BEFORE) as streams may
+    still wait for.
+    """
+    called = span and Span(span.start - CALLED_BEFORE, span.end)
+    parts = [pl.DataFrame(schema=WAIT), *_waits(plan, called)]
     return pl.concat(parts).sort("time", "row", maintain_order=True)
 
 
-def _waits(plan: Plan) -> Iterator[pl.DataFrame]:
+def _waits(plan: Plan, span: Span | None) -> Iterator[pl.DataFrame]:
     for r, summary in enumerate(plan.summaries):
         clock = plan.clocks[r]
         rows, of_contexts = (np.append(_stream_rows(plan, r, key), NO_ROW) for key in (_STREAM, _CONTEXT))
         for spill in summary.orders:
-            frame = read_spill(spill, range(len(spill.first)))
+            frame = read_within(plan, r, spill, span)
             row = {c: rows[frame[c].fill_null(len(rows) - 1).to_numpy()] for c in ("place", "stream", "record_stream")}
             in_context = (frame["kind"] == HOST_WAIT_CONTEXT).to_numpy()
             stream = frame["stream"].fill_null(len(rows) - 1).to_numpy()

@@ -71,10 +71,14 @@ def phase_of(text: pl.Expr) -> pl.Expr:
 
 def main_ranges(run: Run) -> pl.DataFrame:
     """Return RANGES of each task's main NVTX thread: the one with the longest ranges in total, libraries' aside."""
-    own = run.ranges.filter(~pl.col("domain").is_in(LIBRARY_DOMAINS))
-    lasting = own.group_by("task", "row").agg(total=(pl.col("end") - pl.col("start")).sum())
+    ranges = run.ranges
+    own = ~pl.col("domain").is_in(LIBRARY_DOMAINS)
+    length = (pl.col("end") - pl.col("start")).filter(own)
+    lasting = ranges.group_by("task", "row").agg(total=length.sum(), ranges=length.len()).filter(pl.col("ranges") > 0)
     main = lasting.sort("task", "total", "row", descending=[False, True, False]).unique("task", keep="first")
-    return own.join(main.select("task", "row"), on=["task", "row"], how="semi", maintain_order="left")
+    kept = ranges.select(own & pl.col("row").is_in(main["row"].to_list())).to_series()
+    # Often one thread has them all, and millions of ranges need no copy.
+    return ranges if kept.all() else ranges.filter(kept)
 
 
 def occurrences(ranges: pl.DataFrame, pattern: str) -> pl.DataFrame:
@@ -173,12 +177,13 @@ def find_iterations(ranges: pl.DataFrame) -> str | None:
     last one stay in it where they are the same in all iterations (`epoch 0 step #`).
     """
     text = pl.col("text")
-    numbered = ranges.with_columns(pattern=pattern_of(text), number=number_of(text)).drop_nulls("number")
+    # Millions of ranges may have few texts.
+    each = ranges.group_by("task", "text").agg(total=(pl.col("end") - pl.col("start")).sum(), rows=pl.len())
+    numbered = each.with_columns(pattern=pattern_of(text), number=number_of(text)).drop_nulls("number")
     counted = numbered.group_by("pattern").agg(
-        total=(pl.col("end") - pl.col("start")).sum(), numbers=pl.col("number").n_unique(), rows=pl.len()
+        pl.sum("total", "rows"), numbers=pl.col("number").n_unique(), texts=pl.len()
     )
-    once = numbered.unique(["task", "text"]).group_by("pattern").len("texts")
-    counted = counted.join(once, on="pattern").filter((pl.col("texts") == pl.col("rows")) & (pl.col("numbers") > 1))
+    counted = counted.filter((pl.col("texts") == pl.col("rows")) & (pl.col("numbers") > 1))
     ordered = counted.sort("total", "pattern", descending=[True, False])
     if ordered.is_empty():
         return None

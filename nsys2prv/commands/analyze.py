@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run, restricted
-from nsys2prv.analysis.frames_of_run import GATHERED, gather, gathered_rows
+from nsys2prv.analysis.frames_of_run import GATHERED, gather
 from nsys2prv.analysis.ncu.join import with_profiles
 from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
@@ -25,6 +25,7 @@ from nsys2prv.commands.extraction import (
     find_run,
     fits_in_memory,
 )
+from nsys2prv.commands.part_in_memory import part_in_memory
 from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.errors import NAMES_SHOWN, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
@@ -44,7 +45,6 @@ from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.resources import (
     INTERVAL_BYTES,
-    check_analysis,
     check_temporary,
     input_size,
     within_memory,
@@ -115,12 +115,13 @@ def open_run(
                 failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
-        span = None if whole else Span(*chosen_span(plan, selection))
-        check_analysis(*gathered_rows(plan, span), memory, limits)
+        asked = None if whole else Span(*chosen_span(plan, selection))
+        span, left_out = part_in_memory(plan, asked, memory, limits)
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
         run = on_polars_thread(with_profiles)(run, plan, profiles)
-        run = on_polars_thread(with_operations)(run, plan, folder, limits)
-        yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
+        run = on_polars_thread(with_operations)(run, plan, folder, limits, span)
+        found = run._replace(samples=with_clocks(run.samples, chosen), remarks=(*run.remarks, *left_out))
+        yield _cut(found, plan, span, chosen)
 
 
 def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], profiled: bool, reports: int) -> Wanted:

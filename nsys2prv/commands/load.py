@@ -102,7 +102,8 @@ class LoadedRun:
     @property
     def ranges(self) -> pl.DataFrame:
         """Return NVTX push/pop ranges: rank, thread, start, end, domain, text."""
-        return self._placed(self._run.ranges).select("rank", "thread", "start", "end", "domain", "text")
+        domain = pl.col("domain").cast(pl.String)
+        return self._placed(self._run.ranges).select("rank", "thread", "start", "end", domain, "text")
 
     @property
     def messages(self) -> pl.DataFrame:

@@ -60,7 +60,7 @@ class Limits:
     - `analysis_memory`, `interval_memory`, `range_memory`: bytes that analysis takes, those for each call or device
       activity, which have nodes in the dependency graph, and those for each NVTX range, which has none. One report with
       0.5 million calls and activities took 340 MB, one with 5.2 million 1.6 GB, one with 12 million and 15.5
-      million ranges 4.7 GB.
+      million ranges 4.3 GB.
     - `estimate_memory`, `estimated_memory`: bytes that estimates of tensor activity may take where `--memory` does not
       say, and those that they take for each interval. They are made unless they are skipped, and a translation takes
       little memory otherwise.

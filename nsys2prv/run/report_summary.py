@@ -21,9 +21,10 @@ SpillKind = Literal["events", "samples", "messages", "ends", "orders", "states",
 class Spill(NamedTuple):
     """Points of one family of one report, sorted by time, in a file or `held` in memory, and their index.
 
-    `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch. Ends are sorted
-    by key instead, and so is their index. `begins`: begin of each batch, and end of the last one, in bytes of the file
-    or rows of `held`. The combinations of events are held with them, or lie before their first batch.
+    `first` and `last` are the times (ns, the report's clock) of the first and last point of each batch, and `reach` the
+    latest end of an interval of the batch, `last` of points that have no end. Ends are sorted by key instead, and so is
+    their index. `begins`: begin of each batch, and end of the last one, in bytes of the file or rows of `held`. The
+    combinations of events are held with them, or lie before their first batch.
     """
 
     path: Path
@@ -35,6 +36,7 @@ class Spill(NamedTuple):
     columns: tuple[str, ...]
     first: npt.NDArray[np.int64]
     last: npt.NDArray[np.int64]
+    reach: npt.NDArray[np.int64]
     held: pl.DataFrame | None = None
     combinations: pl.DataFrame | None = None
     begins: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)

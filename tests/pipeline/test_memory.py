@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -14,7 +15,7 @@ from runs import left_in
 
 import nsys2prv
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.frames_of_run import gathered_rows
+from nsys2prv.analysis.stored_intervals import gathered_rows
 from nsys2prv.cli.main import cli
 from nsys2prv.commands import align as align_module
 from nsys2prv.commands import analyze as analyze_module
@@ -198,11 +199,33 @@ def test_an_analysis_holds_about_what_it_reckons_with(
     assert 0.9 < seen.reckoned / seen.held < 1.9
 
 
-def test_an_analysis_that_memory_does_not_allow_is_refused(mpi_halo: list[Path]) -> None:
+def test_an_analysis_of_which_memory_holds_no_part_is_refused(mpi_halo: list[Path]) -> None:
     with pytest.raises(UsageError, match=r"intervals at once takes about \d+ MB of memory, and 750 MB are free or"):
         nsys2prv.analyze(mpi_halo, execution=nsys2prv.Execution(memory=WORKER, limits=EXPENSIVE))
     few = nsys2prv.Selection(("kernels",), time=(0, 20_000_000))
     nsys2prv.analyze(mpi_halo, selection=few, execution=nsys2prv.Execution(memory=WORKER, limits=EXPENSIVE))
+
+
+@pytest.mark.parametrize("time", [None, (300_000_000, 600_000_000)], ids=["all", "chosen time"])
+def test_an_analysis_takes_the_middle_part_that_memory_allows(
+    time: tuple[int, int] | None, gpt_ddp: list[Path]
+) -> None:
+    """Its figures are those of the same time, chosen by the user."""
+    limits = Limits(batch_rows=64, interval_memory=120_000 if time else 40_000, range_memory=0)
+    execution = nsys2prv.Execution(jobs=1, memory=WORKER, limits=limits)
+    asked = nsys2prv.Selection(time=time)
+    with analyze_module.open_run(gpt_ddp, asked, execution=execution) as run:
+        assert run.chosen
+        low, high = run.chosen
+        begin, end = time or (0, run.duration)
+    assert begin < low < (begin + end) / 2 < high < end
+    part = nsys2prv.analyze(gpt_ddp, selection=asked, execution=execution).as_json()
+    wanted = nsys2prv.analyze(gpt_ddp, selection=nsys2prv.Selection(time=(low, high))).as_json()
+    said = part["warnings"].pop()
+    assert re.match(
+        rf"left out: all but {low / 1e9:.3f} to {high / 1e9:.3f} s: an analysis of all takes about .* MB .*--time", said
+    )
+    assert part == wanted
 
 
 def test_ranges_count_in_the_memory_of_an_analysis(gpt_ddp: list[Path]) -> None:

@@ -121,7 +121,7 @@ class MetricFiles:
         for (place, column), file in self._files.items():
             rows, first, last = file.close()
             if rows:
-                ends = np.array([first]), np.array([last])
+                ends = np.array([first]), np.array([last]), np.array([last])
                 yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends, held=file.held())
 
 

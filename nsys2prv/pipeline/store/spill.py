@@ -22,6 +22,9 @@ from nsys2prv.pipeline.store.combinations import Points, pairs_of
 from nsys2prv.pipeline.workers.partial_files import reading, replacing
 from nsys2prv.run.report_summary import Spill, SpillKind
 
+# Columns with the end of an interval, and with the time when a message or launched work arrives.
+_UNTIL = ("end", "received")
+
 
 class SpillOf(NamedTuple):
     """Kind and family of the points of a spill, and the columns of their attributes."""
@@ -83,7 +86,9 @@ def _indexed(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:
     pairs = sum(data[c].count() for c in of.columns)
     if points.combinations is not None:
         pairs += 2 * sum(pairs_of(points.combinations).values())
-    return Spill(path, of.kind, of.family, len(times), pairs, of.columns, times[starts], times[last])
+    until = next((data[c].to_numpy() for c in _UNTIL if c in data.columns), times)
+    reach = np.maximum.reduceat(until, starts) if len(starts) else times
+    return Spill(path, of.kind, of.family, len(times), pairs, of.columns, times[starts], times[last], reach)
 
 
 def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:

@@ -35,8 +35,9 @@ MEMORY_OPTION = Option(
     "Memory limit for all processes together, such as 4GiB (default: half of what is free; to analyze, all of it).",
     "It limits `--jobs`: each process may take 750 MB ([why](scaling.md#long-reports)). `analyze` holds the intervals "
     "of the run in memory at once, about 260 bytes for each call and device activity and 110 for each NVTX range. "
-    "A run that cannot fit is refused with the number of its intervals; with `--time`, `--nvtx` or `--ranks` only the "
-    "chosen ones count",
+    "Of a run that cannot fit, it analyzes the middle part that does, and says so; with `--time`, `--nvtx` or "
+    "`--ranks` only the chosen intervals count. `translate` refuses what needs all of such a run, as "
+    "`--also critical_path`",
     value="SIZE",
 )
 SPILL_DIR_OPTION = Option(

@@ -42,19 +42,30 @@ def within_memory(jobs: int, memory: int | None, limits: Limits) -> int:
     return jobs if jobs == 1 else max(1, min(jobs, (budget - limits.parent_memory) // least))
 
 
-def check_analysis(intervals: int, ranges: int, memory: int | None, limits: Limits) -> None:
-    """Refuse an analysis that cannot fit in memory (bytes; None: all that is free). Raises UsageError.
+def analysis_needs(intervals: int, ranges: int, limits: Limits) -> int:
+    """Estimate the memory (bytes) of an analysis of so many calls and device activities, and of NVTX ranges."""
+    return limits.analysis_memory + intervals * limits.interval_memory + ranges * limits.range_memory
 
-    `intervals`: calls and device activities; `ranges`: NVTX ranges beside them.
-    """
-    needed = limits.analysis_memory + intervals * limits.interval_memory + ranges * limits.range_memory
-    budget = free_memory() if memory is None else memory
+
+def analysis_budget(memory: int | None) -> int:
+    """Return the memory (bytes) that an analysis may take: what the user allows (None: all that is free)."""
+    return free_memory() if memory is None else memory
+
+
+def check_analysis(intervals: int, ranges: int, memory: int | None, limits: Limits) -> None:
+    """Refuse an analysis that cannot fit in memory (see `analysis_needs`, `analysis_budget`). Raises UsageError."""
+    needed, budget = analysis_needs(intervals, ranges, limits), analysis_budget(memory)
     if needed > budget:
-        raise UsageError(
-            f"to analyze {intervals + ranges:,} intervals at once takes about {needed / 1e6:.0f} MB of memory, and "
-            f"{budget / 1e6:.0f} MB are free or allowed by --memory; analyze less (--time, --nvtx, --ranks, --only), "
-            "or where there is more memory"
-        )
+        raise too_large(intervals + ranges, needed, budget)
+
+
+def too_large(intervals: int, needed: int, budget: int) -> UsageError:
+    """Return the error that an analysis of so many intervals needs more memory (bytes) than it may take."""
+    return UsageError(
+        f"to analyze {intervals:,} intervals at once takes about {needed / 1e6:.0f} MB of memory, and "
+        f"{budget / 1e6:.0f} MB are free or allowed by --memory; analyze less (--time, --nvtx, --ranks, --only), "
+        "or where there is more memory"
+    )
 
 
 def _about_temporary(paths: Sequence[Path]) -> float:

@@ -1,0 +1,63 @@
+"""The part of a run that there is memory to analyze."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nsys2prv.analysis.stored_intervals import gathered_rows
+from nsys2prv.intervals.spans import Span
+from nsys2prv.model.limits import Limits
+from nsys2prv.pipeline.workers.resources import analysis_budget, analysis_needs, too_large
+from nsys2prv.run.plan import Plan
+
+# Parts are tried by so many shares of the time. Less than one of them says little of a run.
+SHARES = 256
+
+
+class AnalyzedPart(NamedTuple):
+    """The time that is analyzed (merged ns; None: all of the run), and what is said about the time left out."""
+
+    span: Span | None
+    remarks: tuple[str, ...] = ()
+
+
+def part_in_memory(plan: Plan, chosen: Span | None, memory: int | None, limits: Limits) -> AnalyzedPart:
+    """Return the chosen time of a run (None: all), or the longest part around its middle for which there is memory.
+
+    What is typical of a run is in its middle, and start-up at its begin. `memory`: bytes (None: all that is free).
+    Raises UsageError where even a short part takes more.
+    """
+    budget, rows = analysis_budget(memory), gathered_rows(plan, chosen)
+    needed = analysis_needs(*rows, limits)
+    if needed <= budget:
+        return AnalyzedPart(chosen)
+    low, high = chosen or plan.active
+    part = _longest(plan, Span(low, high), budget, limits)
+    if part is None:
+        raise too_large(rows.intervals + rows.ranges, needed, budget)
+    return AnalyzedPart(part, (_said(part, needed, budget),))
+
+
+def _longest(plan: Plan, span: Span, budget: int, limits: Limits) -> Span | None:
+    """Return the longest of the parts around the middle of a span that fits into a budget (bytes); None: none does."""
+    fits, fails = 0, SHARES
+    while fails - fits > 1:
+        share = (fits + fails) // 2
+        if analysis_needs(*gathered_rows(plan, _around_middle(span, share)), limits) <= budget:
+            fits = share
+        else:
+            fails = share
+    return _around_middle(span, fits) if fits else None
+
+
+def _around_middle(span: Span, share: int) -> Span:
+    cut = (span.end - span.start) * (SHARES - share) // (2 * SHARES)
+    return Span(span.start + cut, span.end - cut)
+
+
+def _said(part: Span, needed: int, budget: int) -> str:
+    low, high = (f"{ns / 1e9:.3f}" for ns in part)
+    return (
+        f"left out: all but {low} to {high} s: an analysis of all takes about {needed / 1e6:,.0f} MB of memory, and "
+        f"{budget / 1e6:,.0f} MB are free or allowed (--memory); --time chooses another part"
+    )
