@@ -31,11 +31,15 @@ STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")
 
 
 class Prediction(NamedTuple):
-    """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay."""
+    """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay.
+
+    `without_effect`: those of the changes that change nothing in this run, where they were looked for.
+    """
 
     changes: tuple[str, ...]
     iterations: pl.DataFrame
     replay_error: float
+    without_effect: tuple[str, ...] = ()
 
     @property
     def measured_ns(self) -> float:
@@ -60,6 +64,7 @@ class Prediction(NamedTuple):
             "measured_ns": self.measured_ns,
             "iteration_ns": self.iteration_ns,
             "gain": self.gain,
+            "without_effect": list(self.without_effect),
             "iterations": self.iterations.to_dicts(),
         }
 
@@ -115,6 +120,13 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
         Prediction(tuple(changes), _predicted(measured, own), float(error or 0))  # type: ignore[arg-type]
         for changes, own in zip(scenarios, times[1:], strict=True)
     ]
+
+
+def changes_nothing(model: Model, change: str) -> bool:
+    """Return True if no length of a run changes. Raises UsageError for a change that cannot be read."""
+    measured = measured_lengths(model.graph)
+    after = changed(model, measured, change)
+    return all(np.array_equal(own, then) for own, then in zip(measured, after, strict=True))
 
 
 class _Scenarios:

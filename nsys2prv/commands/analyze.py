@@ -183,7 +183,7 @@ def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:
     low, high = span
     if run.work.is_empty() and STREAM in plan.objects.rows.kind:
         raise UsageError(
-            f"the chosen time {low} to {high} ns holds no device activity; "
-            f"choose another --time or --nvtx within the run's {plan.duration} ns"
+            f"the chosen time, {low / 1e9:.6f} to {high / 1e9:.6f} s, holds no device activity; "
+            f"choose another --time or --nvtx within the run's {plan.duration / 1e9:.6f} s"
         )
     return restricted(run, low, high)

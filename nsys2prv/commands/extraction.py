@@ -149,8 +149,16 @@ def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
         start, end = chosen.time
         low, high = max(low, low if start is None else start), min(high, high if end is None else end)
     if high <= low:
+        asked = _in_seconds(chosen.time) if chosen.time else f"{low / 1e9:.6f} to {high / 1e9:.6f} s"
+        of_range = " and --nvtx" if chosen.time and chosen.nvtx is not None else ""
         raise UsageError(
-            f"the chosen time, {low / 1e9:.6f} to {high / 1e9:.6f} s, is empty or outside of the run; "
+            f"the chosen time, {asked}{of_range}, is empty or outside of the run; "
             f"choose a begin before the end, within 0 to {plan.duration / 1e9:.6f} s"
         )
     return low, high
+
+
+def _in_seconds(time: tuple[int | None, int | None]) -> str:
+    """Return a chosen time (ns; None: not given) as the user gave it."""
+    begin, end = ("" if ns is None else f"{ns / 1e9:.6f}" for ns in time)
+    return f"{begin} to {end} s" if begin and end else f"from {begin} s on" if begin else f"up to {end} s"

@@ -10,8 +10,9 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.located import locate
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.waiting import carried
-from nsys2prv.analysis.whatif import Prediction, model_of, predict
+from nsys2prv.analysis.whatif import Prediction, changes_nothing, model_of, predict
 from nsys2prv.commands.analyze import open_run
+from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -38,8 +39,17 @@ def what_if(
 
 
 def predictions_of(run: Run, question: Question, changes: Sequence[str]) -> Prediction:
-    """Predict the iteration times of an open run if all changes are made together. Raises UsageError."""
+    """Predict the iteration times of an open run if all changes are made together.
+
+    Raises UsageError, also where there is no time to predict.
+    """
     located = locate(run, question)
     graph = dependencies(run, carried(run))
-    (found,) = predict(model_of(run, graph, located.steps, located.main, located.window), [changes])
-    return found
+    model = model_of(run, graph, located.steps, located.main, located.window)
+    (found,) = predict(model, [changes])
+    if not found.measured_ns:
+        raise UsageError(
+            "the reports hold no device activity and no MPI call whose times could change; "
+            "record them with `nsys profile --trace=cuda,mpi,nvtx`, or see `nsys2prv analyze` for what they hold"
+        )
+    return found._replace(without_effect=tuple(change for change in changes if changes_nothing(model, change)))

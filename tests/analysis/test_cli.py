@@ -217,7 +217,7 @@ def test_held_shows_the_plain_average() -> None:
     ("arguments", "says"),
     [
         (("--metric", "no such metric"), "the metrics are: .*DRAM Read Bandwidth"),
-        (("--time", "100s:"), "is empty or outside of the run"),
+        (("--time", "100s:"), "the chosen time, from 100.000000 s on, is empty or outside of the run"),
         (("--time", "0:1ms"), "no device activity"),
         (("--nvtx", "no such range"), "no such range"),
     ],
@@ -225,6 +225,11 @@ def test_held_shows_the_plain_average() -> None:
 def test_what_cannot_be_found_is_said(arguments: tuple[str, ...], says: str) -> None:
     with pytest.raises(UsageError, match=says):
         said("analyze", GPT, *arguments)
+
+
+def test_nothing_is_predicted_where_no_time_can_change() -> None:
+    with pytest.raises(UsageError, match="hold no device activity and no MPI call whose times could change"):
+        said("whatif", str(SAMPLES / "single/openmp.sqlite"), "--set", "transfer=0")
 
 
 def test_a_part_of_a_run_without_devices_can_be_analysed() -> None:
@@ -433,4 +438,8 @@ def test_a_run_without_iterations_and_communication_is_not_said_to_have_them() -
     saxpy = str(SAMPLES / "single/saxpy.sqlite")
     assert " x copies 1.1 x " in said("analyze", saxpy)
     assert said("whatif", saxpy, "--set", "host=0").startswith("With host=0 the window takes ")
+    nothing = said("whatif", saxpy, "--set", "transfer=0")
+    assert ": no difference (means)." in nothing
+    assert "transfer=0 changes nothing here: the run has none of it, or has it so already." in nothing
+    assert "changes nothing" not in said("whatif", saxpy, "--set", "host=0")
     assert " x communication " in said("analyze", HALO)

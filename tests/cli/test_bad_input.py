@@ -466,7 +466,7 @@ USAGE = {
     "--only kernels --skip kernels": "no family is left",
     "--time 5": "FROM:TO",
     "--time now:then": "is not a time",
-    "--time 2s:1s": "is empty or outside of the run",
+    "--time 2s:1s": "the chosen time, 2.000000 to 1.000000 s, is empty or outside of the run",
     "--nvtx nowhere": "no report has an NVTX range 'nowhere', but halo, iteration 0, reduce; `nsys2prv",
     "--nvtx nowhere --only kernels": "no report has an NVTX range 'nowhere'; `nsys2prv analyze RUN --show nvtx` lists",
     "--window nowhere": "no report has an NVTX range 'nowhere', but halo, iteration 0, reduce; `nsys2prv",
