@@ -160,6 +160,8 @@ class Run(NamedTuple):
     # Names of the metrics in the reports, and warnings on the run: losses, clocks, reports left out.
     metrics: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    # Those of the remarks to read before any figure: reports of several runs, and what is left out of the run.
+    foremost: tuple[str, ...] = ()
     # Begin and end of the chosen part of the run.
     chosen: tuple[int, int] | None = None
     # CALLS of threads without a row of the trace, to count by name.

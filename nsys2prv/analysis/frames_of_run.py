@@ -82,6 +82,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
     tasks = _tasks(plan)
     hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
     devices, device_of = find_devices(plan, tasks, hosts)
+    left_out = tuple(f"left out: {reason}" for reason in failed)
     return Run(
         tasks=tasks,
         devices=devices,
@@ -98,8 +99,9 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
             *renumbered(plan, tasks),
             *said_losses(plan, routine=False),
             *other_losses(plan, intended=False),
-            *(f"left out: {reason}" for reason in failed),
+            *left_out,
         ),
+        foremost=(*plan.several, *left_out),
         other_calls=_calls(plan, span, other=True),
         row_labels=plan.objects.rows.label,
         communicator_sizes=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),

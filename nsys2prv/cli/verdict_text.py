@@ -22,9 +22,7 @@ from nsys2prv.errors import short
 # Size of the screen, in characters and lines; and the longest text of inputs in commands.
 WIDTH, HEIGHT = 100, 40
 LONGEST_INPUTS = 48
-# Begin of the remarks on reports that could not be read.
-LEFT_OUT = "left out: "
-# Highest number of lines for iterations left out, for defects, and for efficiencies of phases.
+# Highest number of lines for iterations left out, for defects and foremost remarks, and for efficiencies of phases.
 MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
 # With less of the iterations than this in the window, the verdict says so.
 IN_WINDOW = 0.9
@@ -91,9 +89,8 @@ def _parts(e: Efficiency, analysis: Analysis) -> str:
 
 
 def _defects(analysis: Analysis) -> Iterator[str]:
-    """Yield the reports that were left out, and the worst defects of the others that show in figures."""
-    left_out = [text for text in analysis.run.remarks if text.startswith(LEFT_OUT)]
-    for text in left_out[:MOST_DEFECTS]:
+    """Yield the foremost remarks, such as reports that were left out, and the worst defects that show in figures."""
+    for text in analysis.run.foremost[:MOST_DEFECTS]:
         yield from wrap(printable(text), WIDTH, max_lines=2)
     for defect in [one for one in analysis.run.defects if one.shows][:MOST_DEFECTS]:
         yield short(printable(f"Defect: {defect.sentence}"), WIDTH)

@@ -120,8 +120,8 @@ def open_run(
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
         run = on_polars_thread(with_profiles)(run, plan, profiles)
         run = on_polars_thread(with_operations)(run, plan, folder, limits, span)
-        found = run._replace(samples=with_clocks(run.samples, chosen), remarks=(*run.remarks, *left_out))
-        yield _cut(found, plan, span, chosen)
+        run = run._replace(remarks=(*run.remarks, *left_out), foremost=(*run.foremost, *left_out))
+        yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
 
 
 def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], profiled: bool, reports: int) -> Wanted:

@@ -71,7 +71,7 @@ def _product(name: str, value: float, factors: tuple[tuple[str, float], ...]) ->
 def defects(analysis: Analysis) -> str:
     """Return what is wrong or missing in the reports and may show in figures, the worst first."""
     texts = [f"Defect: {defect.sentence}" for defect in analysis.run.defects if defect.shows]
-    texts += [text for text in analysis.run.remarks if text.startswith("left out: ")]
+    texts += analysis.run.foremost
     return "".join(f'<p class="defect">{escape(text)}</p>' for text in texts)
 
 

@@ -12,7 +12,9 @@ import pytest
 from runs import ARCHIVES, FOLDERS, SAMPLES, SINGLE, Command, left_in, parameters, reports_of
 
 import nsys2prv
+from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.errors import UsageError
+from nsys2prv.page.head import defects
 from nsys2prv.run.separate_runs import Facts, separate_runs
 
 # Reports that are named are refused like those of a folder.
@@ -143,6 +145,10 @@ def test_one_run_insists(tmp_path: Path) -> None:
         assert any(one.startswith("the reports seem to be of 2 runs, and are one trace") for one in made.warnings)
     with pytest.raises(UsageError, match="2 reports are of 2 runs"):
         nsys2prv.translate(two, tmp_path / "refused", options=STRICT)
+    # Figures of two runs together mislead: the first screen says so.
+    analysis = nsys2prv.analyze(two)
+    assert "the reports seem to be of 2 runs, and are one trace" in verdict_of(analysis, two)
+    assert "the reports seem to be of 2 runs, and are one trace" in defects(analysis)
 
 
 @pytest.mark.parametrize("run", parameters(*FOLDERS, *SINGLE, *ARCHIVES))
