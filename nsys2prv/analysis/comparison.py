@@ -158,7 +158,7 @@ def _too_few(tested: Significance) -> str:
 
 
 def _ranks(changed: list[Change]) -> str:
-    shown = [f"rank {one.rank} computes {_taken(one)} an iteration" for one in changed[:MOST_CHANGED]]
+    shown = [f"{one.subject} {_taken(one)} an iteration" for one in changed[:MOST_CHANGED]]
     more = f", and {len(changed) - MOST_CHANGED} more ranks changed" if len(changed) > MOST_CHANGED else ""
     text = ", ".join(shown) + more
     return text[0].upper() + text[1:]

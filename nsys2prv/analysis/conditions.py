@@ -149,6 +149,5 @@ def _untested(comparison: Comparison, condition: Condition) -> str:
 
 
 def _described(change: Change) -> str:
-    what = "an iteration takes" if change.rank is None else f"rank {change.rank} computes"
     times = f"{change.b / 1e6:.3f} ms instead of {change.a / 1e6:.3f}"
-    return f"{what} {times} ({change.percent}, p = {change.p:.4f})"
+    return f"{change.subject} {times} ({change.percent}, p = {change.p:.4f})"

@@ -41,7 +41,8 @@ class Change(NamedTuple):
     """A time (ns) in both runs: medians over the iterations.
 
     `rank`: the rank, None for an iteration of all ranks; `p`: the probability that chance alone makes as large a
-    difference, None if there are too few iterations to tell; `level`: the p from which on the difference counts.
+    difference, None if there are too few iterations to tell; `level`: the p from which on the difference counts;
+    `computing`: the times are those in which the rank computes on devices, else its own time in an iteration.
     """
 
     rank: int | None
@@ -49,6 +50,14 @@ class Change(NamedTuple):
     b: float
     p: float | None
     level: float = LEVEL
+    computing: bool = True
+
+    @property
+    def subject(self) -> str:
+        """Return the begin of a sentence that goes on with the time: whose it is, and of what."""
+        if self.rank is None:
+            return "an iteration takes"
+        return f"rank {self.rank} computes" if self.computing else f"rank {self.rank}'s own time is"
 
     @property
     def share(self) -> float:
@@ -132,7 +141,9 @@ def _ranks(a: pl.DataFrame, b: pl.DataFrame) -> tuple[Change, ...]:
     if not found:
         level, found = STRICT_LEVEL, _p_values_over_ranks(times) or [None] * len(ranks)
     medians = [np.median(one, axis=0).tolist() for one in times]
-    return tuple(Change(rank, old, new, p, level) for rank, old, new, p in zip(ranks, *medians, found, strict=True))
+    computing = column == "compute_ns"
+    of_ranks = zip(ranks, *medians, found, strict=True)
+    return tuple(Change(rank, old, new, p, level, computing) for rank, old, new, p in of_ranks)
 
 
 def _by_rank(iterations: pl.DataFrame, ranks: list[int], column: str) -> Floats:

@@ -107,6 +107,15 @@ def test_the_p_of_runs_that_do_not_overlap_is_that_of_two_arrangements() -> None
     assert found.significant
 
 
+def test_the_own_time_of_a_rank_is_not_said_to_be_compute() -> None:
+    """Where the launches of kernels are unknown, an iteration has no time of devices."""
+    times = np.arange(1, 11, dtype=np.float64)[:, None] * 1e6
+    runs = [table(times[:5]), table(times[5:])]
+    without = [run.with_columns(pl.lit(0, pl.Int64).alias("compute_ns")) for run in runs]
+    assert [one.subject for one in significance(*runs).ranks] == ["rank 0 computes"]
+    assert [one.subject for one in significance(*without).ranks] == ["rank 0's own time is"]
+
+
 @pytest.mark.parametrize(("a", "b", "told"), [(4, 4, False), (5, 5, True), (2, 20, True), (1, 100, False)])
 def test_too_few_iterations_tell_nothing(a: int, b: int, told: bool) -> None:
     found = significance(table(np.full((a, 1), 1e6)), table(np.full((b, 1), 2e6))).iteration
