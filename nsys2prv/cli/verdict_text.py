@@ -114,7 +114,7 @@ def _findings(analysis: Analysis, run: str, lines: int) -> list[str]:
 
 def _block(finding: Finding, run: str) -> Iterator[str]:
     """Yield the lines of one finding. What costs little has no advice."""
-    cost = f"{ms(finding.cost_ns)} ms {100 * finding.share:.1f} %" if finding.cost_ns else ""
+    cost = f"{finding.cost_text} {100 * finding.share:.1f} %" if finding.cost_text else ""
     label = f"{finding.severity or '':<8}{cost}"
     title = printable(f"{label}{': ' if cost else ''}{finding.title}")
     yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=2, placeholder=" ...")

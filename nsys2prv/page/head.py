@@ -86,7 +86,7 @@ def findings(analysis: Analysis, name: str, side: int) -> str:
 
 def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
     severity = one.severity or "low"
-    cost = f'<span class="cost">{one.cost_ns / 1e6:.3f} ms, {100 * one.share:.1f} %</span>' if one.cost_ns else ""
+    cost = f'<span class="cost">{one.cost_text}, {100 * one.share:.1f} %</span>' if one.cost_text else ""
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
     steps = f"<p>{escape(one.advice)}</p>{''.join(_next_steps(one, name))}"
     facts = {**one.evidence, "ranks": list(one.ranks), "iterations": list(one.iterations), "confidence": one.confidence}

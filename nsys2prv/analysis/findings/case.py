@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.findings.finding import SHORTEST_IN_MS
 from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
@@ -265,6 +266,8 @@ def _host_waits(analysis: Analysis, count: int) -> dict[int, float]:
 
 
 def text_ms(ns: float) -> str:
-    """Return a time as text in ms, with three digits that count."""
+    """Return a time as text in ms, with three digits that count, or in us if it is short."""
+    if 0 < ns < SHORTEST_IN_MS:
+        return f"{ns / 1e3:.2f} us"
     value = ns / 1e6
     return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value:.3f} ms"

@@ -11,6 +11,8 @@ FindingSeverity = Literal["high", "medium", "low"]
 Confidence = Literal["high", "medium", "low"]
 # From the worst to the mildest.
 SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
+# From here on a time has two digits that count in ms with three decimals (ns).
+SHORTEST_IN_MS = 10_000
 # Stands for the inputs of the run in commands.
 RUN = "RUN"
 
@@ -43,6 +45,13 @@ class Finding(NamedTuple):
     at_ns: int | None = None
     severity: FindingSeverity | None = None
     share: float = 0.0
+
+    @property
+    def cost_text(self) -> str:
+        """Return the cost as text, in ms, or in us where that would be no digit that counts; empty if it has none."""
+        short = self.cost_ns < SHORTEST_IN_MS
+        time = f"{self.cost_ns / 1e3:.3f} us" if short else f"{self.cost_ns / 1e6:.3f} ms"
+        return time if self.cost_ns else ""
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as JSON values."""

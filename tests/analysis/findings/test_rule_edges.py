@@ -12,6 +12,7 @@ from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.data_loading import data_loading
+from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_on_path import OnPath
 from nsys2prv.analysis.findings.latecomers import _awaited, late_ranks
@@ -396,3 +397,10 @@ def test_ranks_wait_as_long_in_mpi_whatever_their_devices(devices: int, kind: st
     exposed = pl.DataFrame({"rank": ranks, "kind": kind, "exposed_waiting_ns": 6_000_000, "bytes": 0})
     case = case_of(found._replace(explanation=found.explanation._replace(exposed=exposed)))
     assert _waiting(case, 9e9) == 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("cost", "said"), [(0, ""), (328, "0.328 us"), (9_999, "9.999 us"), (10_000, "0.010 ms"), (4_152_000, "4.152 ms")]
+)
+def test_a_short_cost_is_told_in_us(cost: int, said: str) -> None:
+    assert Finding("any", "", cost, "").cost_text == said
