@@ -1,8 +1,8 @@
 """Delays of single iterations: a rank took longer for a phase than the others, and longer than it usually does.
 
-The time of a phase is the host's, without what its main thread waits in synchronization and MPI calls: waiting for a
-late rank is no delay of one's own. The kernels of an iteration count as a phase of their own: slow ones are a delay for
-which the host waits.
+The time of a phase is the host's, without what the thread of its ranges waits in synchronization and MPI calls: waiting
+for a late rank is no delay of one's own. The kernels of an iteration count as a phase of their own: slow ones are a
+delay for which the host waits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import polars as pl
 from nsys2prv.analysis.device_waits import recorded_wait
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import MPI, Run, covered, covered_by, covered_time
-from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.phases import phase_ranges, projected
 from nsys2prv.analysis.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of
@@ -109,7 +108,7 @@ def _median_of_others(cells: pl.DataFrame, over: list[str], name: str) -> pl.Dat
 def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """Return task, repeat, number, phase and `own`: the host's time in each phase (ns), without waiting."""
     axis = axis_over(covered(steps), len(run.tasks))
-    waits, inner = _waiting(run.calls, axis), phase_ranges(main, steps)
+    waits, inner = _waiting(run.calls, main, axis), phase_ranges(main, steps)
     each = inner.with_columns(phase=pattern_of(pl.col("text")), own=_without(inner, waits, axis))
     in_phases = each.group_by(*_KEY, "phase").agg(pl.sum("own"))
     whole = steps.select(*_KEY, whole=_without(steps, waits, axis))
@@ -128,13 +127,14 @@ def _kernel_times(run: Run, steps: pl.DataFrame) -> pl.DataFrame:
     return times.select(*_KEY, phase=pl.lit(KERNELS), own="own")
 
 
-def _waiting(calls: pl.DataFrame, axis: Axis) -> Spans:
-    """Return the spans, on an axis of the tasks, in which each main thread waits for its device or for other ranks.
+def _waiting(calls: pl.DataFrame, main: pl.DataFrame, axis: Axis) -> Spans:
+    """Return the spans, on an axis of the tasks, in which threads of `main` wait for their device or for other ranks.
 
+    `main`: ranges of the main threads. Another thread may wait while the phase goes on, and delays nobody.
     A call that waits for a whole device without a record of it is no such wait: it is the shorter, the later it begins,
     and so takes up the jitter of the host before it, which delays nobody.
     """
-    own = calls.join(main_rows(calls), on=["task", "row"], how="semi", maintain_order="left")
+    own = calls.join(main.select("task", "row").unique(), on=["task", "row"], how="semi", maintain_order="left")
     return covered_by(axis, own.filter(recorded_wait() | (pl.col("kind") == MPI)), "task")
 
 

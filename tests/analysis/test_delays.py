@@ -69,6 +69,17 @@ def test_waiting_is_no_delay_of_ones_own() -> None:
     assert found(run({(1, 2): 9}, waits=8)) == []
 
 
+def test_another_thread_that_waits_meanwhile_hides_no_delay() -> None:
+    """Thread 0 of each rank waits for its device while the thread of the ranges works: 50 ms longer in iteration 2."""
+    ranges, calls = [], []
+    for task in (0, 1):
+        for n in range(4):
+            end = 100 * MS * n + (90 if (task, n) == (1, 2) else 40) * MS
+            ranges.append((task, 2 * task + 1, 100 * MS * n, end, f"step {n}"))
+            calls.append((task, 2 * task, 100 * MS * n, end, "synchronization", "Stream synchronize"))
+    assert found(run_of(work_of([]), calls, ranges)) == [(1, 2, "(outside its ranges)", 50)]
+
+
 def test_slow_kernels_are_a_delay_of_the_time_in_which_any_of_them_runs() -> None:
     """Two kernels at once, of 10 ms; those of rank 1 take 20 ms in iteration 2."""
     work = [
