@@ -24,7 +24,7 @@ def host_functions(case: Case) -> Iterator[Finding]:
     names = pl.col("name").cast(pl.String)
     calls = case.kept_calls(case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(PUTS_HOST_FUNCTION)))
     by_task = calls.group_by("task").agg(count=pl.len()).filter(pl.col("count") >= RECURS.value * case.step_count)
-    ranks = named_ranks(case.run.rank(task) for task in by_task["task"])
+    ranks = [case.run.rank(task) for task in by_task["task"]]
     whole = case.analysis.explanation.idle.filter(pl.col("span").is_null(), pl.col("rank").is_in(ranks))
     cost = float(whole["unexplained_ns"].min() or 0) / case.step_count  # type: ignore[arg-type]
     if not cost:
@@ -36,7 +36,7 @@ def host_functions(case: Case) -> Iterator[Finding]:
         cost,
         "Keep host functions short: let them hand work to another thread, or copy results and let a thread wait for "
         "an event. Put them on a stream of their own that waits for the event, so that kernels go on beside them.",
-        ranks=ranks,
+        ranks=named_ranks(ranks),
         iterations=case.iterations,
         evidence={"call": name, "calls": round(int(by_task["count"].sum()) / case.step_count / by_task.height, 1)},
         confidence="medium",

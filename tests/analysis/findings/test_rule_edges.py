@@ -192,6 +192,15 @@ def test_host_functions_of_few_iterations_explain_nothing() -> None:
     assert "host-functions" not in found
 
 
+def test_of_many_ranks_with_host_functions_the_last_counts_too() -> None:
+    """Devices wait 3 ms behind a host function, and that of rank 9 only 1 ms: more ranks than a finding names."""
+    lines = [
+        f"{rank}| k @0 5-400, cuda:cudaLaunchHostFunc 2-3, k @4 {500 if rank == 9 else 700}-990" for rank in range(10)
+    ]
+    found = findings_of(program("\n".join(lines)))["host-functions"]
+    assert (found.cost_ns / 1e6, found.ranks) == (pytest.approx(1.0, rel=0.06), tuple(range(8)))
+
+
 @pytest.mark.parametrize(("length", "name"), [(6, "blocking-launches"), (3, "launch-bound")])
 def test_launches_that_wait_for_their_kernels_are_named(length: int, name: str) -> None:
     """Each call of 60 or 30 us launches a kernel of 20 us that begins 30 us after it."""
