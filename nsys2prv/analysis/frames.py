@@ -119,13 +119,13 @@ class Device(NamedTuple):
 class Hardware(NamedTuple):
     """Facts on a GPU by the reports: its model, what it has, and how full its memory was.
 
-    `memory_peak`: the most bytes that its processes held, each at its own time (None: not recorded); `peak_at`: when
-    the largest of them held most.
+    `memory_peaks`: the most bytes that each process held, from the largest (none: not recorded), each at its own time;
+    `peak_at`: when the largest was.
     """
 
     model: str = ""
     capacity: Capacity = Capacity()
-    memory_peak: int | None = None
+    memory_peaks: tuple[int, ...] = ()
     peak_at: int | None = None
 
 

@@ -71,9 +71,8 @@ def hardware_of(
     found = []
     for number, device in enumerate(devices):
         gpu = gpus.get((device.host, device.gpu), Gpu(device.gpu, "", "", ""))
-        own = peaks.get(number, [])
-        peak, at = (sum(held for held, _ in own), max(own)[1]) if own else (None, None)
-        found.append(Hardware(gpu.name, gpu.capacity, peak, at))
+        own = sorted(peaks.get(number, []), reverse=True)
+        found.append(Hardware(gpu.name, gpu.capacity, tuple(held for held, _ in own), own[0][1] if own else None))
     return tuple(found)
 
 

@@ -33,7 +33,7 @@ def test_gpus_of_a_real_run(analysed: Analysed) -> None:
     assert {(h.capacity.memory, h.capacity.multiprocessors, h.capacity.warps) for h in hardware} == {
         (150109880320, 132, 64)
     }
-    assert {h.memory_peak for h in hardware} == {None}
+    assert {h.memory_peaks for h in hardware} == {()}
 
 
 def test_kernels_have_their_grid_and_resources(analysed: Analysed) -> None:
@@ -64,7 +64,7 @@ def test_the_peak_of_memory_is_of_what_lies_on_the_device(tmp_path: Path) -> Non
         ),
     )
     (gpu,) = nsys2prv.analyze(report).run.hardware
-    assert (gpu.memory_peak, gpu.peak_at) == (96, 200)
+    assert (gpu.memory_peaks, gpu.peak_at) == ((96,), 200)
 
 
 def test_a_peak_may_come_from_several_slices() -> None:

@@ -2,43 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import MEMORY_FULL
+from nsys2prv.analysis.frames import Device, Hardware
 from nsys2prv.errors import bytes_text
 
 
 def memory_near_full(case: Case) -> Iterator[Finding]:
-    """Yield the device whose memory was filled most, if it was near full. What that costs shows in `allocations`."""
+    """Yield the device whose memory was filled most, if it was near full. What that costs shows in `allocations`.
+
+    Of several processes on a device it is known what each held at most, not when: all together held no more than the
+    sum. Where only that is near what the GPU has, its memory may have been near full.
+    """
     known = [
-        (hardware.memory_peak / hardware.capacity.memory, device, hardware)
+        (hardware, device)
         for device, hardware in zip(case.run.devices, case.run.hardware, strict=False)
-        if hardware.memory_peak is not None and hardware.capacity.memory
+        if hardware.memory_peaks and hardware.capacity.memory
     ]
-    full = [(filled, device, hardware) for filled, device, hardware in known if filled >= MEMORY_FULL.value]
-    if not full:
+    full = _filled(
+        (hardware.memory_peaks[0] / hardware.capacity.memory, device, hardware) for hardware, device in known
+    )
+    perhaps = _filled(
+        (sum(hardware.memory_peaks) / hardware.capacity.memory, device, hardware) for hardware, device in known
+    )
+    if not perhaps:
         return
-    filled, worst, hardware = max(full)
-    peak = hardware.memory_peak or 0
+    _, worst, hardware = max(full or perhaps)
+    memory, (peak, *others) = hardware.capacity.memory, hardware.memory_peaks
+    held = f"{bytes_text(peak)} of {bytes_text(memory)}, {100 * peak / memory:.0f} %"
+    if others:
+        most = bytes_text(min(peak + sum(others), memory))
+        held = f"one process held {held}, and {len(others) + 1} together up to {most}, if at one time"
     yield Finding(
         "memory-near-full",
-        f"Memory of GPU {worst.gpu} of {worst.host} is nearly full: {bytes_text(peak)} of "
-        f"{bytes_text(hardware.capacity.memory)}, {100 * filled:.0f} %",
+        f"Memory of GPU {worst.gpu} of {worst.host} {'is' if full else 'may be'} nearly full: {held}",
         0.0,
         "Expect allocations that fail or synchronize with a larger input: a smaller batch, recomputed or offloaded "
         "activations, sharded optimizer states, and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against "
         "fragments.",
-        ranks=named_ranks(device.rank for _, device, _ in full),
+        ranks=named_ranks(device.rank for _, device, _ in full or perhaps),
         evidence={
             "peak_bytes": peak,
-            "memory_bytes": hardware.capacity.memory,
-            "filled": round(filled, 4),
-            "devices": len(full),
+            "memory_bytes": memory,
+            "filled": round(peak / memory, 4),
+            "processes": len(others) + 1,
+            "sum_of_peaks_bytes": peak + sum(others),
+            "devices": len(full or perhaps),
         },
+        confidence="high" if full else "low",
         command="nsys2prv analyze RUN --show api",
         cfg="basics/memory_in_use",
         at_ns=hardware.peak_at,
-        severity="medium",
+        severity="medium" if full else "low",
     )
+
+
+def _filled(parts: Iterable[tuple[float, Device, Hardware]]) -> list[tuple[float, Device, Hardware]]:
+    """Return the devices of whose memory a large part is in use: the part (of 1), device and hardware."""
+    return [one for one in parts if one[0] >= MEMORY_FULL.value]

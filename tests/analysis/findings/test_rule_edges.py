@@ -338,8 +338,36 @@ def test_large_grids_of_a_kernel_save_nothing_where_small_ones_are() -> None:
 
 def test_a_rank_whose_memories_are_all_full_is_named_once() -> None:
     run = of_processes(program(GOOD), 2)
-    full = Hardware("H100", Capacity(80 * 10**9, 132, 64, 65536, 233472, 32), 79 * 10**9)
+    full = Hardware("H100", Capacity(80 * 10**9, 132, 64, 65536, 233472, 32), (79 * 10**9,))
     assert findings_of(run._replace(hardware=(full, full)))["memory-near-full"].ranks == (0,)
+
+
+@pytest.mark.parametrize(
+    ("gigabytes", "severity", "words"),
+    [
+        (
+            (50, 50),
+            "low",
+            "may be nearly full: one process held 50.0 GB of 80.0 GB, 62 %, and 2 together up to 80.0 GB",
+        ),
+        (
+            (40, 35),
+            "low",
+            "may be nearly full: one process held 40.0 GB of 80.0 GB, 50 %, and 2 together up to 75.0 GB",
+        ),
+        ((76, 50), "medium", "is nearly full: one process held 76.0 GB of 80.0 GB, 95 %, and 2 together up to 80.0 GB"),
+        ((30, 30), None, ""),
+    ],
+)
+def test_what_processes_held_at_different_times_is_not_added(
+    gigabytes: tuple[int, ...], severity: str | None, words: str
+) -> None:
+    run = program("0| k @0 2-500, k @10 500-990")
+    held = tuple(one * 10**9 for one in gigabytes)
+    hardware = Hardware("H100", Capacity(80 * 10**9, 132, 64, 65536, 233472, 32), held, 7)
+    found = findings_of(run._replace(hardware=(hardware,))).get("memory-near-full")
+    assert (found and found.severity) == severity
+    assert found is None or words in found.title
 
 
 def test_no_more_ranks_are_named_than_a_finding_may() -> None:

@@ -1156,7 +1156,7 @@ def test_kernels_with_few_warps_are_named(
 
 @pytest.mark.parametrize(("filled", "named"), [(0.95, True), (0.5, False)])
 def test_memory_near_full_is_named(filled: float, named: bool) -> None:
-    found = findings_of(with_hardware(program(GOOD), memory_peak=round(filled * H100.memory), peak_at=7))
+    found = findings_of(with_hardware(program(GOOD), memory_peaks=(round(filled * H100.memory),), peak_at=7))
     assert ("memory-near-full" in found) == named
     if named:
         assert "76.0 GB of 80.0 GB, 95 %" in found["memory-near-full"].title
