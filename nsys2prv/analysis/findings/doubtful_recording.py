@@ -12,7 +12,6 @@ from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, MOSTLY_UNMATCHED,
 from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
-from nsys2prv.errors import RANKS_SHOWN
 from nsys2prv.run.defects import Defect
 
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
@@ -80,7 +79,7 @@ def _unmatched(case: Case) -> Iterator[Finding]:
         0.0,
         "Give the reports of all ranks, recorded with --trace=cuda,nvtx (and mpi), and export them with "
         "--include-json true --include-blobs true.",
-        ranks=tuple(own.filter(pl.col("unmatched_ns") > 0)["rank"].head(RANKS_SHOWN)),
+        ranks=named_ranks(own.filter(pl.col("unmatched_ns") > 0)["rank"]),
         evidence={"communication_ns": own["ns"].sum(), "unmatched_ns": own["unmatched_ns"].sum()},
         command="nsys2prv analyze RUN --show waiting",
         severity="high" if share >= MOSTLY_UNMATCHED.value else "medium",

@@ -8,14 +8,13 @@ import polars as pl
 
 from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.imbalance import cost_of_shares, uneven_rank
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.frames import NCCL
-from nsys2prv.errors import RANKS_SHOWN
 
 # Operations in which a rank waits for a message of another.
 MESSAGES = r"(?i)recv|MPI_(wait|test|m?probe)"
@@ -76,7 +75,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         waited,
         cost,
         advice,
-        ranks=tuple(names[:RANKS_SHOWN]),
+        ranks=named_ranks(names, worst_first=True),
         evidence={
             "exposed_waiting_ns": round(exposed),
             "waiting_ns": round(rest["waiting_ns"].sum() / sharing),

@@ -17,9 +17,9 @@ SHORTEST_IN_MS = 10_000
 RUN = "RUN"
 
 
-def named_ranks(ranks: Iterable[int]) -> tuple[int, ...]:
-    """Return the ranks that a finding names: each once, in order, at most RANKS_SHOWN."""
-    return tuple(sorted(set(ranks)))[:RANKS_SHOWN]
+def named_ranks(ranks: Iterable[int], worst_first: bool = False) -> tuple[int, ...]:
+    """Return the ranks that a finding names: each once, at most RANKS_SHOWN, in order, or as given if `worst_first`."""
+    return tuple(dict.fromkeys(ranks if worst_first else sorted(ranks)))[:RANKS_SHOWN]
 
 
 class Finding(NamedTuple):

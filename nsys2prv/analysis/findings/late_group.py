@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE, SINGLE, TOGETHER
@@ -45,7 +45,7 @@ def late_group(case: Case) -> Iterator[Finding]:
         cost,
         "See what these ranks have in common, and the others have not: a host, cores (taskset, --cpu-bind; nvidia-smi "
         "topo -m), a network port, a file system, other programs, more profiling.",
-        ranks=group.members,
+        ranks=named_ranks(group.members),
         iterations=case.iterations,
         evidence={
             "waiting_ranks": list(group.waiting),

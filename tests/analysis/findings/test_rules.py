@@ -740,6 +740,15 @@ def test_ranks_that_are_late_together_are_named_with_their_host() -> None:
     assert "Ranks 2 and 3, on n1, delay" in findings_of(run._replace(tasks=tasks))["late-ranks"].title
 
 
+def test_of_a_large_late_group_the_first_ranks_are_named() -> None:
+    """Each of the nine ranks 9 to 17 comes last in one of nine steps, and the others of them 0.5 ms before."""
+    last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-640, n @650 650-705"
+    picture = "\n".join(f"{rank}| {WAITS_LONG if rank < 9 else before}" for rank in range(18))
+    found = findings_of(program(picture, steps=9, **{f"step{n}_rank{9 + n}": last for n in range(9)}))
+    assert found["late-ranks"].title.startswith("Ranks 9 to 17 delay 9 ranks")
+    assert found["late-ranks"].ranks == tuple(range(9, 17))
+
+
 def test_ranks_for_which_nobody_waits_are_in_no_late_group() -> None:
     """Ranks 4 and 5 come 0.5 ms before the last one, each time; rank 8 takes no part."""
     last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-390, n @400 400-705"
