@@ -43,16 +43,18 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     if not cost:
         return
     gaps = idle_gaps(case.analysis, kept_time(case.analysis))
-    in_gaps = system_calls(case.run, case.launchers, gaps)
-    if in_gaps.is_empty():
-        return
     in_turn = cost > IN_TURN.value * least
-    name, ns, calls = in_gaps.row(0)
-    # Devices of others may idle in none of these calls.
-    of_call = {"calls": calls, "idle_in_call_ns": round(ns / case.step_count)}
     if in_turn:
+        # Devices may idle in none of these calls.
         name = on_path.call
         of_call = {"calls": on_path.calls, "path_in_call_ns": round(on_path.call_ns)}
+    else:
+        in_gaps = system_calls(case.run, case.launchers, gaps)
+        # An idle time may go on into an iteration that is left out, and have its calls there.
+        if in_gaps.is_empty():
+            return
+        name, ns, calls = in_gaps.row(0)
+        of_call = {"calls": calls, "idle_in_call_ns": round(ns / case.step_count)}
     yield Finding(
         "system-waiting",
         waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn) + case.mostly_in_long("system"),

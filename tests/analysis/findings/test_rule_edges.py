@@ -21,6 +21,7 @@ from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.findings.small_grids import small_grids
+from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import AnalyzedTask, Hardware, at_longest
@@ -238,6 +239,14 @@ def test_ranks_without_recorded_device_work_load_data(monkeypatch: pytest.Monkey
     monkeypatch.setattr("nsys2prv.analysis.findings.data_loading.loading", lambda _: OnPath(4e6, None))
     (found,) = data_loading(case)
     assert (found.cost_ns, found.at_ns) == (4e6, None)
+
+
+def test_hosts_on_the_path_wait_in_the_system_though_no_device_idles_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_of(analysis_of(program(GOOD)))
+    monkeypatch.setattr("nsys2prv.analysis.findings.system_waiting.in_system", lambda _: OnPath(4e6, "poll", 3, 4e6))
+    (found,) = system_waiting(case)
+    assert found.title == "Ranks wait 4.00 ms an iteration for each other's hosts, which are in `poll`"
+    assert (found.cost_ns, found.evidence["calls"], found.at_ns) == (4e6, 3, None)
 
 
 def test_helper_processes_do_not_lower_what_ranks_wait() -> None:
