@@ -22,6 +22,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.host import HostEfficiency
 from nsys2prv.analysis.iterations import Ranks
 from nsys2prv.analysis.metrics import MetricFit
+from nsys2prv.analysis.missing import HowToRecord
 from nsys2prv.analysis.ncu.tables import NcuFigures
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
@@ -70,7 +71,7 @@ class Analysis(NamedTuple):
     bandwidths: pl.DataFrame
     memory_kinds: pl.DataFrame
     explanation: Explanation
-    missing: Mapping[str, str] = {}
+    missing: Mapping[str, HowToRecord] = {}
     ncu: NcuFigures | None = None
     found_by: str | None = None
     findings: tuple[Finding, ...] = ()
@@ -119,6 +120,6 @@ class Analysis(NamedTuple):
             "defects": [{**d._asdict(), "reports": list(d.reports)} for d in self.run.defects],
             "warnings": list(self.run.remarks),
             "details": list(self.run.details),
-            "missing": [{"what": what, "record": advice} for what, advice in self.missing.items()],
+            "missing": [{"what": what, "record": str(how)} for what, how in self.missing.items()],
             **({} if self.ncu is None else {"ncu": self.ncu.as_json()}),
         }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import polars as pl
 
 from nsys2prv.analysis.frames import GRAPH, MPI, NCCL, Run
@@ -18,6 +20,16 @@ from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 GRAPH_TRACE = "--cuda-graph-trace=node"
 
 
+class HowToRecord(NamedTuple):
+    """The option of `nsys profile` that records some data, and words to stand behind it: what else that takes."""
+
+    option: str
+    more: str = ""
+
+    def __str__(self) -> str:
+        return self.option + self.more
+
+
 def has_lost_work(run: Run) -> bool:
     """Return True if a program called CUDA or NCCL and a device has a context, but no device activity was recorded.
 
@@ -31,31 +43,33 @@ def _lacks_work(run: Run) -> bool:
     return run.work.is_empty() and KERNELS.name not in run.recorded_families
 
 
-def missing_data(run: Run) -> dict[str, str]:
-    """Return data that no report recorded -> the option that records it."""
+def missing_data(run: Run) -> dict[str, HowToRecord]:
+    """Return data that no report recorded -> how to record it."""
     work, recorded = run.work, run.recorded_families
     missing = {}
     if _lacks_work(run):
         lost = ", and let the program end by itself or call cudaProfilerStop" if has_lost_work(run) else ""
-        missing["device activity (efficiency, overlap, kernels)"] = f"--trace=cuda{lost}"
+        missing["device activity (efficiency, overlap, kernels)"] = HowToRecord("--trace=cuda", lost)
     elif work.height and work["launched"].null_count() == work.height and CUDA_API.name not in recorded:
-        missing["CUDA API calls (phases, iterations on the device)"] = "--trace=cuda (API calls not left out)"
+        missing["CUDA API calls (phases, iterations on the device)"] = HowToRecord(
+            "--trace=cuda", " (API calls not left out)"
+        )
     if run.ranges.is_empty() and NVTX.name not in recorded:
-        missing["NVTX ranges (phases, iterations)"] = "--trace=nvtx, and ranges in the program"
+        missing["NVTX ranges (phases, iterations)"] = HowToRecord("--trace=nvtx", ", and ranges in the program")
     if not run.samples and not run.metrics and GPU_METRICS.name not in recorded:
-        missing["GPU metrics (tensor activity by class)"] = "--gpu-metrics-devices=all"
+        missing["GPU metrics (tensor activity by class)"] = HowToRecord("--gpu-metrics-devices=all")
     if (work["kind"] == GRAPH).any():
-        missing["kernels inside CUDA graphs (kernels, classes)"] = GRAPH_TRACE
+        missing["kernels inside CUDA graphs (kernels, classes)"] = HowToRecord(GRAPH_TRACE)
     nccl = work.filter(work["kind"] == NCCL)
     named = nccl.filter(pl.col("name").cast(pl.String).str.starts_with("nccl"))
     if named.height and named["bytes"].null_count() == named.height:
-        export = "and nsys export --include-json true --include-blobs true"
-        missing["NCCL calls with payloads (communicators and bytes)"] = f"--trace=nvtx, {export}"
+        export = ", and nsys export --include-json true --include-blobs true"
+        missing["NCCL calls with payloads (communicators and bytes)"] = HowToRecord("--trace=nvtx", export)
     kinds = set(run.calls["kind"].unique())
     if MPI not in kinds and MPI_FAMILY.name not in recorded and nccl.is_empty() and run.rank_count > 1:
-        missing["communication between ranks (MPI)"] = "--trace=mpi"
+        missing["communication between ranks (MPI)"] = HowToRecord("--trace=mpi")
     if "os" not in kinds and OSRT.name not in recorded:
-        missing["OS calls (what the host did while a device was idle)"] = "--trace=osrt"
+        missing["OS calls (what the host did while a device was idle)"] = HowToRecord("--trace=osrt")
     if work.height and MEMORY_USAGE.name not in recorded:
-        missing["device memory in use (how full it is)"] = "--cuda-memory-usage=true"
+        missing["device memory in use (how full it is)"] = HowToRecord("--cuda-memory-usage=true")
     return missing

@@ -10,6 +10,7 @@ from analysis_cases import Activity, run_of, work_of
 
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.missing import HowToRecord
 from nsys2prv.analysis.question import Question
 
 # (device, start, end, kind, launched), (task, row, start, end, kind, name), (task, row, start, end, text).
@@ -18,8 +19,10 @@ CALLS = [(0, 0, 0, 5, "mpi", "MPI_Send"), (0, 0, 5, 9, "os", "read")]
 RANGES = [(0, 0, 0, 100, "step 1")]
 
 
-def missing(work: Sequence[Activity], calls: Sequence[Any] = CALLS, ranges: Sequence[Any] = RANGES) -> dict[str, str]:
-    return analyze_run(run_of(work_of(work), calls, ranges), Question()).missing
+def missing(
+    work: Sequence[Activity], calls: Sequence[Any] = CALLS, ranges: Sequence[Any] = RANGES
+) -> dict[str, HowToRecord]:
+    return dict(analyze_run(run_of(work_of(work), calls, ranges), Question()).missing)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +39,8 @@ def missing(work: Sequence[Activity], calls: Sequence[Any] = CALLS, ranges: Sequ
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_is_lacking_is_named_with_its_option(lacking: dict[str, str], what: str, option: str) -> None:
-    found = {name: advice for name, advice in lacking.items() if name.startswith(what)}
-    assert [advice.partition(" ")[0].rstrip(",") for advice in found.values()] == [option]
+def test_what_is_lacking_is_named_with_its_option(lacking: dict[str, HowToRecord], what: str, option: str) -> None:
+    assert [how.option for name, how in lacking.items() if name.startswith(what)] == [option]
 
 
 def test_what_is_there_is_not_named() -> None:
@@ -60,6 +62,13 @@ def test_the_finding_names_the_first_and_counts_the_others(recorded: set[str], t
     assert [one.title for one in conclude(run, Question()).findings if one.id == "missing-data"] == [title] * bool(
         title
     )
+
+
+def test_the_command_has_only_options() -> None:
+    run = run_of(work_of([KERNEL[:4]]), CALLS, RANGES)
+    found = {one.id: one for one in conclude(run, Question()).findings}["missing-data"]
+    assert found.advice == "Record with nsys profile --trace=cuda (API calls not left out)."
+    assert found.command == "nsys profile --trace=cuda ..."
 
 
 @pytest.mark.parametrize(

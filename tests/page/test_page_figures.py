@@ -119,8 +119,8 @@ def test_nothing_that_the_terminal_prints_is_missing(both: tuple[Analysis, Opene
     text = one.text()
     for remark in (*found.run.remarks, *found.run.details, *(d.sentence for d in found.run.defects)):
         assert remark in text
-    for what, record in found.missing.items():
+    for what, how in found.missing.items():
         assert what in text
-        assert record in text
+        assert str(how) in text
     for line in [*window_lines(found)][1:]:
         assert line in text

@@ -53,16 +53,16 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             severity="low",
         )
     if case.analysis.missing:
-        what, record = next(iter(case.analysis.missing.items()))
+        what, how = next(iter(case.analysis.missing.items()))
         lost, others = has_lost_work(case.run), len(case.analysis.missing) - 1
         more = f" and {others} more (--show missing)" if others else ""
         yield Finding(
             "missing-data",
             f"Not recorded: {what}" + (", of a program that calls CUDA" if lost else "") + more,
             0.0,
-            f"Record with nsys profile {record}.",
-            evidence={"missing": dict(case.analysis.missing)},
-            command=f"nsys profile {record.partition(', ')[0]} ...",
+            f"Record with nsys profile {how}.",
+            evidence={"missing": {lacking: str(recorded) for lacking, recorded in case.analysis.missing.items()}},
+            command=f"nsys profile {how.option} ...",
             severity="high" if lost else "low",
         )
 
