@@ -74,6 +74,15 @@ def test_a_process_of_unknown_rank_matches_nothing() -> None:
     assert counts.left[("mpi", Loss.NO_RANK)] == 1
 
 
+def test_ends_without_their_peer_are_counted_once_each() -> None:
+    sends = [
+        {**message(0, 1, sequence)[0], "family": "nccl", "peer": None, "time": sequence} for sequence in range(1, 6)
+    ]
+    found, counts = match_messages(joined(sends))
+    assert found.is_empty()
+    assert counts.left == {("nccl", Loss.NO_PEER): 5}
+
+
 @pytest.mark.parametrize(("sent", "room", "size"), [(100, 200, 100), (None, 200, 200), (None, None, 0), (0, 200, 0)])
 def test_a_message_is_as_large_as_its_send_says(sent: int | None, room: int | None, size: int) -> None:
     """A receive may have room for more."""

@@ -84,14 +84,19 @@ class MatchCounts:
 def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, MatchCounts]:
     """Join ends (JOINED) to messages: family, time, row, received, to_row, size, tag. No end is matched twice.
 
-    Return also the ends that are left over.
+    Return also how many ends are in none of them, by family and loss: of unknown rank or peer, of a message that
+    another process claims, without their other end.
     """
     counts = MatchCounts()
     sides = ends.filter(pl.col("kind").is_in([SEND, RECEIVE]))
     known = sides.filter(pl.col("rank") != UNKNOWN_NUMBER)
     counts.leave(sides.filter(pl.col("rank") == UNKNOWN_NUMBER), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
-    ordered = with_operation(known).sort("task", "row", "time", "size")
+    numbered = with_operation(known)
+    # What lacks a part of the key would equal no other end, and not even itself.
+    lacking = pl.any_horizontal(pl.col(MESSAGE_KEY).is_null())
+    counts.leave(numbered.filter(lacking), Loss.NO_PEER)
+    ordered = numbered.filter(~lacking).sort("task", "row", "time", "size")
     once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
     counts.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), Loss.CLAIMED_TWICE)
     sends = once.filter(is_send)
