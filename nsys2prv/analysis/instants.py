@@ -249,7 +249,7 @@ def instant_nodes(instants: pl.DataFrame, rows: pl.Series, times: pl.Series) -> 
 def known_instants(rows: pl.Series, times: pl.Series, wanted_rows: pl.Series, wanted_times: pl.Series) -> Indices:
     """Return the index of each wanted instant among known ones (-1: none), by thread and time.
 
-    The known ones come in order of thread and time, each once.
+    The known ones come in order of thread and time; of equal ones it is the first.
     """
     row, time, wanted_row, wanted = (s.to_numpy() for s in (rows, times, wanted_rows, wanted_times))
     if not len(row):

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, Run, length, parts_by
+from nsys2prv.analysis.edges import NO_NODE
+from nsys2prv.analysis.frames import COPY, Run, length
+from nsys2prv.analysis.instants import known_instants
 from nsys2prv.analysis.launch_queues import queue_lengths, waiting_work
 from nsys2prv.families.family import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
+from nsys2prv.run.objects import NO_ROW
 
 # Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
 # call to the start on the device; `call_ns`: time in the calls, of which one that launched several kernels is shared
@@ -47,7 +50,7 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
         name=pl.col("name").cast(pl.String),
         wait=pl.col("start") - pl.col("launched"),
-        call=pl.col("call") / pl.len().over("task", "launched"),
+        call=pl.col("call") / pl.len().over("caller_row", "launched"),
         kernel=length(),
     )
     parts = [_summed(timed, by) for by in ([], ["name"], ["rank"], ["rank", "name"])]
@@ -75,16 +78,13 @@ def _started(run: Run, window: Spans) -> pl.DataFrame:
 
 
 def _with_calls(run: Run, started: pl.DataFrame) -> pl.DataFrame:
-    """Add to device activity `call`, the length (ns) of the first call of its task that began when it was launched."""
-    calls = parts_by(run.calls.filter(pl.col("kind") == "cuda").sort("start", maintain_order=True), "task")
-    parts = [started.clear().with_columns(call=pl.lit(None, pl.Int64))]
-    for task, work in parts_by(started, "task").items():
-        own = calls.get(task, run.calls.clear())
-        at = np.searchsorted(own["start"].to_numpy(), work["launched"].to_numpy(), side="left")
-        call = own.select("start", length=pl.col("end") - pl.col("start"))
-        call = pl.concat([call, call.clear(1)])[at]
-        parts.append(work.with_columns(call=pl.when(call["start"] == pl.col("launched")).then(call["length"])))
-    return pl.concat(parts)
+    """Add to device activity `call`, the length (ns) of the first call of its thread that began at its launch."""
+    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", length=pl.col("end") - pl.col("start"))
+    # Two sorts by one column each take half of the time of one by both.
+    calls = calls.sort("start", maintain_order=True).sort("row", maintain_order=True)
+    callers = started["caller_row"].fill_null(NO_ROW)
+    at = known_instants(calls["row"], calls["start"], callers, started["launched"])
+    return started.with_columns(call=calls["length"].gather(pl.Series(at).replace(NO_NODE, None)))
 
 
 def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from analysis_cases import Analysed, Find, run_of, sql, work_of
 
+from nsys2prv.analysis.frames import CALLS as CALLS_SCHEMA
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.kernels import memory_sums, summary
 from nsys2prv.analysis.launches import launches, queues
@@ -26,7 +27,8 @@ CALLS = [(0, 0, 0, 3, "cuda", "cudaLaunchKernel"), (0, 0, 4, 10, "cuda", "cudaGr
 
 
 def small() -> Run:
-    return run_of(work_of(WORK), CALLS, ranks=1)._replace(row_labels=("CUDA-D0.S7",))
+    work = work_of(WORK).with_columns(caller_row=pl.when(pl.col("launched").is_not_null()).then(0))
+    return run_of(work, CALLS, ranks=1)._replace(row_labels=("CUDA-D0.S7",))
 
 
 def test_launches_by_name_and_over_all() -> None:
@@ -49,6 +51,13 @@ def test_launches_by_name_and_over_all() -> None:
 def test_only_kernels_that_start_in_the_window_count() -> None:
     spans = Spans(np.array([15, 55]), np.array([25, 58]))
     assert launches(small(), spans)["kernel_ns"].to_list() == [30] * 4
+
+
+def test_a_call_of_another_thread_at_the_same_time_did_not_launch() -> None:
+    run = small()
+    other = pl.DataFrame([(0, 1, 0, 90, "cuda", "cudaStreamSynchronize")], schema=CALLS_SCHEMA, orient="row")
+    table = launches(run._replace(calls=pl.concat([other, run.calls])), ALL)
+    assert table["call_ns"].to_list() == [9] * 4
 
 
 def test_queue_of_a_stream() -> None:
