@@ -30,50 +30,63 @@ from nsys2prv.run.steady import Window
 
 
 class Analysis(NamedTuple):
-    """The figures of a run. Times are ns of the trace.
-
-    `main_ranges`: RANGES of the main threads. `window`: the time that figures cover; `efficiency`, `host`: in it.
-    `phases`: of the ranges that the question names. `iteration_pattern`: the range of an iteration, None without
-    iterations; `iteration_efficiency`: by number; `iterations`: columns ITERATION; `ranks`: compared by them; `delays`:
-    DELAY. `found_by`: the work by whose repetition iterations were found, None for ranges.
-    `overlap`: columns OVERLAP; `metrics`: fits over all GPUs, if several, and of each; `gaps`: IDLE_GAPS; `launches`,
-    `queues`: LAUNCH and QUEUE; `bandwidths`: BANDWIDTH; `memory_kinds`: as `memory`, by kinds too.
-    `kernels` (by class and name), `classes` (by family), `memory` (by name), `api` (by kind and name), `nvtx` (by name,
-    DOMAIN:TEXT): rank (null: all ranks), those columns, and SUMMARY. `ranges`: range, instances, host_ns, launched,
-    device_ns. `explanation`: waiting, critical path, causes of idle time and predictions. `missing`: what the reports
-    lack -> what records it. `ncu`: figures of the files of Nsight Compute; None without such files. `findings`: the
-    worst first.
-    """
+    """The figures of a run in the window that the question asks for. Times are ns of the trace."""
 
     question: Question
     run: Run
+    # RANGES of the main threads, of the whole run.
     main_ranges: pl.DataFrame
+    # The time that the figures cover.
     window: Window
     efficiency: Efficiency
     host: HostEfficiency
+    # Of the ranges that the question names.
     phases: tuple[Phase, ...]
+    # The range of an iteration; None without iterations.
     iteration_pattern: str | None
+    # Of each iteration, all ranks together.
     iteration_efficiency: tuple[Phase, ...]
+    # ITERATION of each rank.
     iterations: pl.DataFrame
+    # The ranks compared by their iterations.
     ranks: Ranks | None
+    # DELAY, the longest first.
     delays: pl.DataFrame
+    # OVERLAP.
     overlap: pl.DataFrame
+    # Fits over all GPUs, if several, and of each.
     metrics: tuple[MetricFit, ...]
+    # SUMMARY by rank (null: all ranks), class and name, with the figures of Nsight Compute if there are any.
     kernels: pl.DataFrame
+    # SUMMARY by rank and family.
     classes: pl.DataFrame
+    # SUMMARY and more of copies, by rank and name.
     memory: pl.DataFrame
+    # SUMMARY by rank, kind and name.
     api: pl.DataFrame
+    # RANGE_SUMS.
     ranges: pl.DataFrame
+    # SUMMARY by rank and name, DOMAIN:TEXT.
     nvtx: pl.DataFrame
+    # IDLE_GAPS.
     gaps: pl.DataFrame
+    # LAUNCH.
     launches: pl.DataFrame
+    # QUEUE.
     queues: pl.DataFrame
+    # BANDWIDTH.
     bandwidths: pl.DataFrame
+    # As `memory`, by kinds of memory, too.
     memory_kinds: pl.DataFrame
+    # Waiting, critical path, causes of idle time and predictions.
     explanation: Explanation
+    # What no report recorded -> how to record it.
     missing: Mapping[str, HowToRecord] = {}
+    # Figures of the files of Nsight Compute; None without such files.
     ncu: NcuFigures | None = None
+    # The work by whose repetition iterations were found; None for ranges.
     found_by: str | None = None
+    # The worst first.
     findings: tuple[Finding, ...] = ()
 
     @property

@@ -1,9 +1,9 @@
-"""Calls in which a host thread waits for its device. All analysis goes by this rule.
+"""Calls in which a host thread waits for its device. All analysis goes by this rule, but for three places.
 
-instants.blocking_calls widens it by copies, frees and launches that return only when device work is done, as it looks
-for all work that lets a host go on; Case.host_waits of findings by MPI, any other calls named Synchronize and long CUDA
-calls, as it looks for all time that a host has to spare. Times of the host (host.host_efficiency, delays) narrow it to
-records of synchronization, beside which other calls count as such.
+instants.blocking_calls also takes copies, frees and launches that return only when device work is done: it looks for
+all work that lets a host go on. Case.host_waits of findings also takes MPI, other calls named Synchronize and long CUDA
+calls: it looks for all time that a host has to spare. The times of hosts (host.host_efficiency and delays) take only
+records of synchronization: a wait without a record is a CUDA call like others there, and for delays work of the host.
 """
 
 from __future__ import annotations

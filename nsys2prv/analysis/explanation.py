@@ -25,25 +25,33 @@ PIECES_LISTED = 20
 
 
 class Explanation(NamedTuple):
-    """Tables COMMUNICATION, WAITING_MATRIX, EXPOSED, CAUSE, PIECE, IDLE_CAUSES, CONTENTION and STAGE, and predictions.
+    """What takes the time of a window, and what changes would gain. Times are ns of the trace."""
 
-    `predictions`: of STANDARD changes; a run without device work and MPI has none. `efficiency`: with NCCL as
-    communication, whatever was asked for; `factors`: of its communication efficiency, None where nothing computes.
-    `exchanges`: EXCHANGE of the whole run; `device_waits`: CALLS of it in which host threads wait for their devices.
-    """
-
+    # With NCCL as communication, whatever was asked for.
     efficiency: Efficiency
+    # Factors of its communication efficiency; None where nothing computes.
     factors: CommunicationEfficiency | None
+    # COMMUNICATION.
     communication: pl.DataFrame
+    # WAITING_MATRIX.
     waiting: pl.DataFrame
+    # EXPOSED.
     exposed: pl.DataFrame
+    # CAUSE of the waiting, the longest first.
     causes: pl.DataFrame
+    # PIECE of the critical path.
     path: pl.DataFrame
+    # IDLE_CAUSES.
     idle: pl.DataFrame
+    # CONTENTION.
     contention: pl.DataFrame
+    # STAGE of the pipelines.
     stages: pl.DataFrame
+    # Of the STANDARD changes; a run without device work and MPI has none.
     predictions: tuple[Prediction, ...]
+    # EXCHANGE of the whole run.
     exchanges: pl.DataFrame
+    # CALLS of the whole run in which host threads wait for their devices.
     device_waits: pl.DataFrame
 
     def path_by(self, *columns: str) -> pl.DataFrame:

@@ -14,7 +14,10 @@ from nsys2prv.intervals.spans import Spans
 
 
 class HostTime(NamedTuple):
-    """Times of a rank's main thread: in MPI, in CUDA calls but synchronization, in CUDA synchronization (ns)."""
+    """Times of a rank's main thread (ns): in MPI, in CUDA calls outside of MPI, and in records of synchronization.
+
+    CUDA calls that wait, in which these records lie, are CUDA calls like others.
+    """
 
     rank: int
     mpi_ns: int

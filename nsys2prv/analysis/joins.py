@@ -1,9 +1,9 @@
 """The nodes of a dependency graph whose times a replay has to find; those of the others follow.
 
 Most nodes have one predecessor, the node before in their chain, and follow it. The others are the joins: the first
-nodes of chains, and nodes at which edges from other chains end. The forks are the first nodes of chains, and the joins
-at or behind which an edge leaves, before the next join. What comes to another join lets no other chain wait before the
-next fork of its own chain.
+nodes of chains, and nodes at which edges from other chains end. Some joins are forks: the first nodes of chains, and
+those from which an edge leaves to another chain, or from a node between them and the next join of their chain. A delay
+that comes to a join that is no fork reaches other chains only by way of the next fork of its own chain.
 """
 
 from __future__ import annotations

@@ -158,7 +158,8 @@ def _named(places: pl.DataFrame) -> pl.DataFrame:
 def _threads_with_rows(places: pl.DataFrame, every_thread: bool) -> frozenset[tuple[int, int]]:
     """Return the threads that get a row: those with events of a family that makes rows, in any report.
 
-    `every_thread`: all threads but the profiler's own. These also get a row if no process of their report gets another.
+    With `every_thread`, and in reports in which no thread has such events and no stream has rows, all threads but the
+    profiler's own get one, too.
     """
     named = _named(places.filter(pl.col("task").is_not_null() & (pl.col("kind") != GPU)))
     active = named.with_columns(active=(pl.col("kind") == THREAD) & pl.col("makes_rows").any().over("task", "thread"))

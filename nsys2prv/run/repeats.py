@@ -203,11 +203,11 @@ def choose_milestone(work: pl.DataFrame, processes: Iterable[int], callers: Iter
 
 
 def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
-    """Return the milestones by order with the best one's period that are more: some of the best's are missing.
+    """Return the milestones by order that have the period of the best one, but are more: some of the best are missing.
 
-    Bursts of launches are told apart by time. A host that runs ahead until the queue is full stops at any launch, and
-    the bursts of several iterations seem one. Of other work a third more must be found, as where a program is compiled
-    again in its middle and runs other kernels from then on.
+    Bursts of launches are told apart by the pauses between them. A host that runs ahead until the queue is full pauses
+    at any launch, and the bursts of several iterations seem one. A milestone of other work than the best must come a
+    third more often. It does where a program is compiled again in its middle, and no longer runs the work of the best.
     """
     of_best = best.select(best="name", usual="period", found="fewest")
     orderly = common.filter(pl.col("kind") == OF_ORDER, pl.col("orderly") >= STRICT_USUAL_SHARE)
@@ -263,9 +263,10 @@ def _as_often_as_most(milestones: pl.DataFrame) -> pl.DataFrame:
 def numbered_steps(steps: pl.DataFrame) -> pl.DataFrame:
     """Number the steps of one milestone: REPEATED_STEP with `number`. Times are on one clock.
 
-    Steps whose device work goes on at one time belong together: processes may have begun to record one after the other.
-    Where that is not the same all along, as of processes that never wait for each other, the last steps do. Processes
-    with as many steps keep their numbers if one lags behind the other by less than a step.
+    Each process is compared with the one that has the most steps, as it may have begun to record later. If nearly all
+    of its steps are as many places away from the steps that run at the same time, it is numbered like those. Else, as
+    where processes never wait for each other, its last step has the number of the last step there. A process with as
+    many steps, most of which overlap with the step of the same place, is numbered by place: it only lags behind.
     """
     count = pl.len().over("process").cast(pl.Int64)
     ordered = steps.sort("process", "start").with_columns(

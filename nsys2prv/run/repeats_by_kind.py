@@ -13,8 +13,9 @@ from nsys2prv.run.repeats_by_order import FEWEST_REPEATS
 
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 LEAST_GAP_RATIO = 4.0
-# At least this share of a milestone's periods must be within the tolerance of the median (start-up and pauses may be
-# longer), and of its bursts must have the median number of launches. Each process has that of the most milestones.
+# At least this share of a milestone's periods differs from their median by no more than the tolerance, a part of it
+# (start-up and pauses may be longer), and of its bursts has the median number of launches. A process with a smaller
+# share of the milestones of the process that has the most began to record later.
 LEAST_REGULAR_SHARE, REGULAR_PERIOD_TOLERANCE = 0.75, 0.5
 
 

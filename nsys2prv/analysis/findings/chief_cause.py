@@ -19,10 +19,10 @@ INTERPRETER_LOCK = "pthread_cond_timedwait"
 
 
 class ChiefCause(NamedTuple):
-    """Host work, copies, or transfers from and to others, that made a rank late most, in so many iterations of all.
+    """What made a rank late most: host work, copies, or transfers from and to others (`kind`), and its `name`.
 
-    `ns`: how long one of the waiting ranks waits because of it (ns of an iteration); `share`: of all that made the rank
-    late.
+    `ns`: how long one of the waiting ranks waits because of it (ns of an iteration); `iterations`: in how many it did
+    so, of the `of_iterations` in which any rank waits; `share`: its part (of 1) of all such causes of the rank.
     """
 
     kind: str

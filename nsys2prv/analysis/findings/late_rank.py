@@ -28,9 +28,10 @@ from nsys2prv.errors import short
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
-    """Yield the latest rank whose host is late in each group of ranks, then others that delay them.
+    """Yield findings of three kinds: a rank that is late all along, one with a recurring cause, one late at times.
 
-    Those are ranks with a recurring cause, and ranks with delays in single iterations.
+    The first is the latest of the ranks for which the same others wait, unless longer compute explains it. The last are
+    ranks of neither kind with delays in single iterations.
     """
     group = find_group(case)
     together = group.members if group else ()
@@ -96,7 +97,10 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
 
 
 def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
-    """Return the finding of a recurring cause; of the gain without delays it has its share of `total`."""
+    """Return the finding of a recurring cause. `total`: what all recurring causes cost (ns of an iteration).
+
+    It gains its part of `total` in what the run gains without any delays.
+    """
     gain = case.gain("delay=0") * late.ns / total
     predicted = gain >= GAINED.value * late.ns
     cost = min(gain if predicted else case.slack(late.waiting), late.ns)
@@ -207,7 +211,10 @@ def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
-    """Return a rank's delays in single iterations; of the gain without delays it has its share."""
+    """Return the finding of a rank's delays in single iterations, `own` (DELAY). `total`: of all such ranks (ns).
+
+    Without them the run gains their part of `total` in what it gains without any delays.
+    """
     lost = int(own["delay_ns"].sum())
     gain = min(case.gain("delay=0") * lost / total, lost / case.step_count)
     columns = ("delay_ns", "repeat", "iteration", "phase")

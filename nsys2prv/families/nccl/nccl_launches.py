@@ -56,19 +56,25 @@ class Unsettled(NamedTuple):
 class Settled(NamedTuple):
     """Calls and kernels with all their facts, each once over all slices.
 
-    `begun`: calls of threads. `calls`: these, and the repeats of graphs whose kernels are known.
-    Both have the columns of nccl_calls and launch_units; `captured`; `repeated` (with the time and thread of the
-    graph's launch, and a unit for each; `origin` is that of the call); `device`: see on_gpus; `number`: of a collective
-    on its communicator in its process (on that GPU), of a message among those of its kind and peer, null where nothing
-    ran or the communicator is not known; `sequence`: that of collectives. `units`: that of the calls which launched
-    each kernel, null: none; `devices`: see gpus_of; `several`: see with_several_gpus.
+    Calls have the columns of nccl_calls and launch_units, and further ones. `captured`: a graph captured the call, and
+    it ran nothing then; `repeated`: it is a copy for a launch of the graph, with the time and thread of that launch and
+    a unit of its own; `at`, `origin`: start and unit of the call as a thread made it. `device`: see on_gpus. `number`:
+    of a collective on its communicator in its process (on that GPU), of a message among those of its kind and peer,
+    null where nothing ran or the communicator is not known; `sequence`: that of collectives.
     """
 
+    # The calls as threads made them.
     begun: pl.DataFrame
+    # These, and a copy of each captured operation for each launch of its graph with known kernels. Operations whose
+    # kernels a thread of NCCL's own may launch come with the last slice.
     calls: pl.DataFrame
+    # NCCL's kernels, with the columns of Source.device_work.
     kernels: pl.DataFrame
+    # For each kernel the unit of the calls that launched it; null: none.
     units: pl.Series
+    # For each kernel the `device` of these calls: see gpus_of.
     devices: pl.Series
+    # The processes with NCCL kernels on several GPUs.
     several: pl.Series
 
 
