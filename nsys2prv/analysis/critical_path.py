@@ -17,7 +17,7 @@ from nsys2prv.intervals.spans import Indices, Mask, Spans
 COMPUTE, TRANSFER, LAUNCH_LATENCY = "compute", "transfer", "launch latency"
 HOST, SYNCHRONIZATION, COPYING, UNEXPLAINED = "host work", "synchronization", "copy", "unexplained"
 # A lag that exceeds this is not explained by its edge (ns).
-EXPLAINED = 50_000
+LONGEST_EXPLAINED_LAG_NS = 50_000
 _KINDS = {
     EdgeKind.RUN: COMPUTE,
     EdgeKind.STREAM: LAUNCH_LATENCY,
@@ -98,7 +98,7 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     """Return task, row, kind, family, name and node of the pieces that end at nodes, see PIECE; texts as TEXT."""
     kinds = pl.Series([*(str(_KINDS[kind]) for kind in EdgeKind), UNEXPLAINED], dtype=TEXT)
     binds = graph.binds[nodes]
-    unknown = (binds == NO_NODE) | (np.isin(binds, _LAGS) & (graph.lag(nodes) > EXPLAINED))
+    unknown = (binds == NO_NODE) | (np.isin(binds, _LAGS) & (graph.lag(nodes) > LONGEST_EXPLAINED_LAG_NS))
     work = np.where(nodes < 2 * graph.works, nodes // 2, NO_NODE)
     chosen = run.work.select("kind", "family", "name")
     described = chosen[np.maximum(work, 0)] if graph.works else chosen.clear(len(nodes))

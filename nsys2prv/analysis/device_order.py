@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.edges import LONGEST_LAG_NS, NO_NODE, EdgeKind, Edges, edges_of
+from nsys2prv.analysis.edges import LONGEST_FOLLOWING_LAG_NS, NO_NODE, EdgeKind, Edges, edges_of
 from nsys2prv.analysis.frames import Run, parts_by
 from nsys2prv.analysis.instants import Streams, instant_nodes, launched_before, work_of_streams
 from nsys2prv.intervals.spans import Times
@@ -128,7 +128,7 @@ def soon_after(run: Run) -> list[Edges]:
         ended = own.select("task", launched_before="launched", source="work", row_before="row", start="end")
         ended = ended.sort("start")
         found = own.sort("start").join_asof(
-            ended, on="start", by="task", check_sortedness=False, tolerance=LONGEST_LAG_NS
+            ended, on="start", by="task", check_sortedness=False, tolerance=LONGEST_FOLLOWING_LAG_NS
         )
         pairs = found.drop_nulls("source").filter(
             pl.col("row_before") != pl.col("row"), pl.col("launched_before") <= pl.col("launched")

@@ -36,7 +36,7 @@ USUAL_LAG = np.array([0, 1_500, 0, 3_000, 3_000, 8_000, 3_000, 10_000, 0, 0, 0],
 # A thread without an instant for so long may have waited for another one (ns).
 LEAST_SILENCE_NS = 100_000
 # Without recorded events, work that begins so soon after other work of its device ended has waited for it (ns).
-LONGEST_LAG_NS = 10_000
+LONGEST_FOLLOWING_LAG_NS = 10_000
 
 
 class Edges(NamedTuple):

@@ -13,7 +13,7 @@ from nsys2prv.intervals.spans import one_span
 # The driver holds some 1,024 launches, those of events and waits among them; reports show 790 to 1,080 of work.
 FULL_QUEUE = 500
 # A launch goes on so soon after the activity that makes room has ended: 4 to 18 us on real reports (ns).
-LONGEST_LAG = 100_000
+LONGEST_ROOM_LAG_NS = 100_000
 
 
 def launches_into_full_queues(run: Run) -> pl.DataFrame:
@@ -44,7 +44,7 @@ def launches_into_full_queues(run: Run) -> pl.DataFrame:
     # Each launch begins and ends once, so that those of other devices cancel out.
     pending = [np.searchsorted(begun, at, side="right") - np.searchsorted(ended, at) for at in (start, until)]
     last = np.maximum(np.searchsorted(ended, until, side="right") - 1, 0)
-    made_room = (ended[last] > start) & (until - ended[last] <= LONGEST_LAG)
+    made_room = (ended[last] > start) & (until - ended[last] <= LONGEST_ROOM_LAG_NS)
     full = np.minimum(*pending) >= FULL_QUEUE
     found = long.select("task", "row", "start", "end", work=queued["work"].cast(pl.Int64).gather(last))
     return found.filter(pl.Series(full & made_room))

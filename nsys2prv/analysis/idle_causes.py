@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.critical_path import EXPLAINED, UNEXPLAINED
+from nsys2prv.analysis.critical_path import LONGEST_EXPLAINED_LAG_NS, UNEXPLAINED
 from nsys2prv.analysis.dependencies import Graph
 from nsys2prv.analysis.edges import NO_NODE, EdgeKind
 from nsys2prv.analysis.frames import MPI, Run, covered_by, devices_of
@@ -101,8 +101,8 @@ def _taken_apart(run: Run, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFr
     """
     launched = pl.col("launched").clip(pl.col("start"), pl.col("end"))
     cut = gaps.with_columns(until=pl.coalesce(launched, "start"))
-    depends = pl.col("bound").is_in([int(kind) for kind in _DEPENDS]) & (pl.col("lag") <= EXPLAINED)
-    launching = (pl.col("bound") == int(EdgeKind.LAUNCH)) & (pl.col("lag") <= EXPLAINED)
+    depends = pl.col("bound").is_in([int(kind) for kind in _DEPENDS]) & (pl.col("lag") <= LONGEST_EXPLAINED_LAG_NS)
+    launching = (pl.col("bound") == int(EdgeKind.LAUNCH)) & (pl.col("lag") <= LONGEST_EXPLAINED_LAG_NS)
     after = (
         pl.when(depends).then(pl.lit(DEPENDENCY)).when(launching).then(pl.lit(STARVED)).otherwise(pl.lit(UNEXPLAINED))
     )

@@ -35,7 +35,7 @@ from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, Whole, make_plan
-from nsys2prv.run.steady import NAMED_WINDOWS
+from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 if TYPE_CHECKING:
     from nsys2prv.commands.whole_run import WholeRun
@@ -158,7 +158,7 @@ class Stages:
             orders=self.writing.summary or self._explains,
             metrics=ESTIMATED if self.estimated else (),
             anchors=anchors_for(self.options, len(paths)),
-            ranges=() if self.writing.window in NAMED_WINDOWS else (self.writing.window,),
+            ranges=() if self.writing.window in BUILT_IN_WINDOWS else (self.writing.window,),
             attributes=(KERNEL_FULL_NAME.key,) if self.profiles else (),
             beyond=bool(self.profiles),
         )

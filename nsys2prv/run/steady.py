@@ -47,7 +47,7 @@ ITERATION_PART = {
 
 
 # Windows that are no NVTX range.
-NAMED_WINDOWS = ("steady", "device", "trace")
+BUILT_IN_WINDOWS = ("steady", "device", "trace")
 
 
 class ExcludedIteration(NamedTuple):

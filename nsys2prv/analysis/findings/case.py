@@ -19,7 +19,7 @@ from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_wit
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
-from nsys2prv.run.steady import NAMED_WINDOWS
+from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
 FEWEST_TO_TRIM = 4
@@ -132,7 +132,7 @@ class Case(NamedTuple):
         Other windows, and one that holds all the work of the run, leave the table as it is.
         """
         window, (low, high) = self.analysis.window, self.run.active
-        if window.name in NAMED_WINDOWS or (window.start <= low and high <= window.end):
+        if window.name in BUILT_IN_WINDOWS or (window.start <= low and high <= window.end):
             return table
         end = pl.col("start_ns") + pl.col("total_ns")
         key = ["iteration", "repeat"]

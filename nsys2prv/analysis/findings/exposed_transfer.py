@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BUSY, HIGH, LOW, M
 from nsys2prv.analysis.frames import NCCL, at_longest
 
 # Highest number of operations in a title.
-MOST_NAMED = 3
+OPERATIONS_NAMED = 3
 
 
 def exposed_transfer(case: Case) -> Iterator[Finding]:
@@ -32,7 +32,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     kind, at = by_operation.row(0)[0], by_operation.row(0)[-1]
     most = pl.col("exposed_transfer_ns").max()
     named = by_operation.filter(pl.col("kind") == kind, pl.col("exposed_transfer_ns") >= NAMED.value * most)
-    operation = ", ".join(named["operation"].head(MOST_NAMED))
+    operation = ", ".join(named["operation"].head(OPERATIONS_NAMED))
     transfer, exposed, size = named.select(pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum()).row(0)
     ranks = max(moved["rank"].n_unique(), 1)
     rate = size / transfer if transfer else 0.0

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.critical_path import EXPLAINED
+from nsys2prv.analysis.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI, Run, at_longest, covered_by
@@ -156,7 +156,7 @@ def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> 
     known = nexts.select(pl.when(pl.col("device") == pl.col("own")).then(c).alias(c) for c in columns[1:])
     launched = known["launched"]
     # A launch takes a while to reach the device, which is part of it.
-    at_once = pl.col("end") - pl.col("launched") <= EXPLAINED
+    at_once = pl.col("end") - pl.col("launched") <= LONGEST_EXPLAINED_LAG_NS
     until = pl.when(at_once).then("end").otherwise(pl.col("launched").clip(pl.col("start"), pl.col("end")))
     times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
     timed = pl.DataFrame(times).with_columns(launched).select(until=pl.coalesce(until, "start"))
