@@ -41,6 +41,7 @@ def in_time(report, query: str) -> int:
 
 def test_states_of_one_row_follow_each_other(translated):
     _, trace = translated("gpt-ddp", *DEFAULT, "states")
+    assert trace.states.height
     for _, rows in trace.states.sort("begin").group_by("task", "thread"):
         spans = rows.select("begin", "end", "state").rows()
         assert all(b - a >= 1 for a, b, _ in spans)
