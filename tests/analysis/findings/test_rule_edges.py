@@ -12,6 +12,7 @@ from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.data_loading import data_loading
+from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_on_path import OnPath
@@ -74,6 +75,17 @@ def test_of_a_window_that_is_no_iteration_the_longest_rank_is_counted_in_iterati
     longest, of = (int(word) for word in found.title.split("longest in ")[1].split(" iterations")[0].split(" of "))
     assert 0 < longest <= of
     assert "15.0 ms longer than the mean in the window (" in found.title
+
+
+def test_transfers_gain_no_more_than_they_are_exposed() -> None:
+    """Each rank has 0.5 ms of them, which may add up where ranks hand on what they received."""
+    line = "k @0 5-900, n @10 900-950, wait 20-951"
+    alone = case_of(analysis_of(program(f"0| {line}")))
+    (one,) = exposed_transfer(Generous(*alone))
+    assert "would save 0.50 ms an iteration, a real one about half" in one.title
+    assert one.evidence["gain_without_transfers_ns"] == one.evidence["exposed_transfer_ns"] == 500_000
+    (several,) = exposed_transfer(Generous(*case_of(analysis_of(program(f"0| {line}\n1| {line}")))))
+    assert "would save 1.00 ms an iteration, of several ranks in turn, a real one" in several.title
 
 
 @pytest.mark.parametrize(
