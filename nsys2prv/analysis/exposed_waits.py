@@ -6,13 +6,13 @@ import polars as pl
 
 from nsys2prv.analysis.computed import computed_until
 from nsys2prv.analysis.frames import Run, at_longest
-from nsys2prv.analysis.waiting import with_last
+from nsys2prv.analysis.waiting import since_recorded, with_last
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
 # that came last (null: none). `device`, `late_device`: of an NCCL kernel of a rank with several devices, the device
 # that waits, and the device of the same rank that came last; else null. `waits_at`, `transfers_at`: begin of the
-# longest exposed wait and transfer.
+# longest exposed wait and transfer. Waiting for a rank before that began to record is `unrecorded_ns` and nothing else.
 EXPOSED = {
     "rank": pl.Int64(),
     "waited_for": pl.Int64(),
@@ -24,6 +24,7 @@ EXPOSED = {
     "bytes": pl.Int64(),
     "waiting_ns": pl.Int64(),
     "exposed_waiting_ns": pl.Int64(),
+    "unrecorded_ns": pl.Int64(),
     "transfer_ns": pl.Int64(),
     "exposed_transfer_ns": pl.Int64(),
     "waits_at": pl.Int64(),
@@ -43,29 +44,31 @@ WAITING_OF_GPUS = {
 
 def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
     """Return EXPOSED by rank, rank waited for, their devices, kind and operation. `exchanges`: EXCHANGE."""
-    times = ("start", "ready", "end")
-    computed = zip(times, computed_until(run, exchanges, window, times), strict=True)
-    timed = _late_devices(exchanges).with_columns(
-        *(pl.Series(f"in_{c}", time_in(window, exchanges[c].to_numpy())) for c in times),
+    times = ("start", "since", "ready", "end")
+    known = since_recorded(run, exchanges)
+    computed = zip(times, computed_until(run, known, window, times), strict=True)
+    timed = _late_devices(known).with_columns(
+        *(pl.Series(f"in_{c}", time_in(window, known[c].to_numpy())) for c in times),
         *(pl.Series(f"computed_{c}", until) for c, until in computed),
     )
-    waiting, transfer = _length("in", "start", "ready"), _length("in", "ready", "end")
+    waiting, transfer = _length("in", "since", "ready"), _length("in", "ready", "end")
     parts = timed.with_columns(
         waiting_ns=waiting,
         transfer_ns=transfer,
-        exposed_waiting_ns=waiting - _length("computed", "start", "ready"),
+        exposed_waiting_ns=waiting - _length("computed", "since", "ready"),
+        unrecorded_ns=_length("in", "start", "since"),
         exposed_transfer_ns=transfer - _length("computed", "ready", "end"),
         **{
             name: pl.col(column).replace_strict(run.ranks, default=None, return_dtype=pl.Int64)
             for name, column in (("rank", "task"), ("waited_for", "waited_for"))
         },
-    ).filter(pl.col("waiting_ns") + pl.col("transfer_ns") > 0)
+    ).filter(pl.sum_horizontal("waiting_ns", "unrecorded_ns", "transfer_ns") > 0)
     sums = [pl.col(c).sum() for c in EXPOSED if c == "bytes" or c.endswith("_ns")]
     key = ("rank", "waited_for", "device", "late_device")
     by_pair = parts.group_by(*key, pl.col("kind").cast(pl.String), "operation").agg(
         pl.len().alias("activities"),
         *sums,
-        waits_at=at_longest("exposed_waiting_ns"),
+        waits_at=at_longest("exposed_waiting_ns", "since"),
         transfers_at=at_longest("exposed_transfer_ns", "ready"),
     )
     return by_pair.select(pl.col(c).cast(t) for c, t in EXPOSED.items()).sort(

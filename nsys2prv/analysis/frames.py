@@ -183,8 +183,10 @@ class Run(NamedTuple):
     clock_of: tuple[int, ...] = ()
     clock_warnings: tuple[str, ...] = ()
     recording: Recording = Recording()
-    # Recorded spans of each task that was recorded with pauses.
+    # Recorded spans of each task that was recorded with pauses; and when each task recorded its first and last event,
+    # also where a part of the run is chosen (empty: not known).
     captures: tuple[Spans, ...] = ()
+    recorded: Mapping[int, Span] = {}
     # By device; empty: the reports do not say.
     hardware: tuple[Hardware, ...] = ()
     # Files of Nsight Compute (PROFILED), and the figures that kernels have of them (FIGURES): see analysis.ncu.join.

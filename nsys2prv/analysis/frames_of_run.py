@@ -13,7 +13,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, AnalyzedTask, Run, Sampled
 from nsys2prv.analysis.hardware import find_devices, hardware_of
-from nsys2prv.analysis.recording import recording_of
+from nsys2prv.analysis.recording import recorded_spans, recording_of
 from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
 from nsys2prv.analysis.samples_of_run import samples_of
 from nsys2prv.analysis.stored_intervals import (
@@ -93,6 +93,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         active=plan.active,
         duration=plan.duration,
         captures=plan.captures,
+        recorded=recorded_spans(plan),
         hardware=hardware_of(plan, devices, device_of, hosts),
         remarks=(
             *plan.warnings,

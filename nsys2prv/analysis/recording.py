@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.run.plan import Plan
+import polars as pl
+
+from nsys2prv.intervals.spans import Span
+from nsys2prv.model.interning import GPU
+from nsys2prv.run.plan import Plan, drawn_spans
 
 
 class Recording(NamedTuple):
@@ -30,3 +34,16 @@ def recording_of(plan: Plan) -> Recording:
         nsys=tuple(sorted({i.nsys_version for i in identities} - {""})),
         gpus=tuple(sorted({gpu.name for i in identities for gpu in i.gpus} - {""})),
     )
+
+
+def recorded_spans(plan: Plan) -> dict[int, Span]:
+    """Return when each task recorded its first and its last event (ns of the trace).
+
+    Samples of a GPU do not count: they may begin long before the first event of its process.
+    """
+    rows = plan.objects.rows
+    of_row = pl.DataFrame({"row": range(len(rows.kind)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
+    drawn = drawn_spans(plan.summaries, plan.clocks, plan.objects).with_columns(pl.col("row").cast(pl.Int64))
+    events = drawn.join(of_row, on="row").filter(pl.col("kind") != GPU)
+    times = events.group_by("task").agg(pl.col("first").min(), pl.col("last").max()).sort("task")
+    return {int(task): Span(int(first), int(last)) for task, first, last in times.rows()}

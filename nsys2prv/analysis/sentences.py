@@ -8,7 +8,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.errors import short
+from nsys2prv.analysis.window import recordings
+from nsys2prv.errors import few_ranks, short
 from nsys2prv.model.units import MS
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
@@ -35,7 +36,17 @@ def window_name(analysis: Analysis) -> str:
     window = analysis.window
     if window.iterations:
         return f"{window.name}, {counted(window.iterations)}"
-    return "the time in which all ranks recorded" if window.name == "steady" else window.name
+    return _recorded_time(analysis) if window.name == "steady" else window.name
+
+
+def _recorded_time(analysis: Analysis) -> str:
+    """Name the window of ranks that have no iterations: a chosen time may have no event of some of them."""
+    run, window = analysis.run, analysis.window
+    known = {run.rank(task): span for task, span in recordings(run).items() if task in run.rank_tasks}
+    here = [rank for rank, span in known.items() if span.start < window.end and span.end > window.start]
+    if len(here) == len(known):
+        return "the time in which all ranks recorded"
+    return f"the chosen time, in which only {few_ranks(here)} recorded"
 
 
 def left_out(analysis: Analysis) -> Iterator[str]:

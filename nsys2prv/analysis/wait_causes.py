@@ -19,7 +19,7 @@ from nsys2prv.analysis.frames import NCCL, TEXT, Run
 from nsys2prv.analysis.host_labels import host_labels
 from nsys2prv.analysis.instants import instant_nodes
 from nsys2prv.analysis.phases import projected
-from nsys2prv.analysis.waiting import with_last
+from nsys2prv.analysis.waiting import since_recorded, with_last
 from nsys2prv.analysis.ways import WayLabels, Ways, find_ways
 from nsys2prv.intervals.spans import Indices, Spans, time_in
 
@@ -93,11 +93,12 @@ def _waits(run: Run, graph: Graph, exchanges: pl.DataFrame, steps: pl.DataFrame,
 
     `iteration`: number of the iteration in which the waiting activity was launched (null: none).
     """
-    start, ready = (time_in(window, exchanges[c].to_numpy()) for c in ("start", "ready"))
+    known = since_recorded(run, exchanges)
+    since, ready = (time_in(window, known[c].to_numpy()) for c in ("since", "ready"))
     node, calls = 2 * exchanges["index"].to_numpy(), exchanges["kind"] != NCCL
     node[calls.to_numpy()] = instant_nodes(graph.instants, *exchanges.filter(calls).select("row", "start"))
     begins = exchanges.select(
-        *("kind", "index", "task", "start", "last", "waited_for"), node=pl.Series(node), ns=pl.Series(ready - start)
+        *("kind", "index", "task", "start", "last", "waited_for"), node=pl.Series(node), ns=pl.Series(ready - since)
     )
     waits = with_last(begins.filter(pl.col("ns") > 0), begins, late="node")
     waits = waits.filter((pl.col("node") != NO_NODE) & (pl.col("late") != NO_NODE))

@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.computed import computed_until
 from nsys2prv.analysis.frames import MPI, NCCL, TEXT, Run
+from nsys2prv.analysis.window import recordings
 from nsys2prv.intervals.spans import Spans, Times, time_in
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES, latest_arrivals
 
@@ -135,6 +136,16 @@ def with_last(waits: pl.DataFrame, found: pl.DataFrame, **columns: str) -> pl.Da
     came = found.select("kind", waited_for="task", last="start", **columns)
     came = came.unique(key, keep="first", maintain_order=True)
     return waits.join(came, on=key, how="left", maintain_order="left")
+
+
+def since_recorded(run: Run, exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Add `since` to EXCHANGE: from when on waiting is due to the rank waited for, not before that began to record.
+
+    What a rank did before that, and whether it was late, is not known.
+    """
+    began = {task: span.start for task, span in recordings(run).items()}
+    late = pl.col("waited_for").replace_strict(began, default=None, return_dtype=pl.Int64)
+    return exchanges.with_columns(since=pl.coalesce(late, "start").clip(pl.col("start"), pl.col("ready")))
 
 
 def _told_by_operations(kernels: pl.DataFrame, described: pl.DataFrame) -> pl.DataFrame:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from nsys2prv.analysis.frames import Run
+from nsys2prv.intervals.spans import Span
 from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
 
 
@@ -13,6 +16,17 @@ def recorded(run: Run) -> dict[int, tuple[int, int]]:
     parts = [f.select("task", "start", "end") for f in (run.work, run.calls, run.ranges)]
     times = pl.concat(parts).group_by("task").agg(pl.col("start").min(), pl.col("end").max())
     return {int(task): (int(start), int(end)) for task, start, end in times.rows()}
+
+
+def recordings(run: Run) -> Mapping[int, Span]:
+    """Return from when to when (ns) each task of a run was recorded, by its first and its last event.
+
+    It is empty where only a part of the run is known: there, nothing tells a rank that did nothing from one that did
+    not record.
+    """
+    if run.recorded or run.chosen:
+        return run.recorded
+    return {task: Span(*times) for task, times in recorded(run).items()}
 
 
 def steady(run: Run, steps: pl.DataFrame, launched: pl.DataFrame, main: pl.DataFrame) -> Window:

@@ -81,7 +81,9 @@ class WholeRun(NamedTuple):
 
     def _gathered(self) -> Run:
         failed = [str(error) for error in self.failed]
-        return gather(self.plan, self.hosts, failed, self._span)._replace(samples=())
+        run = gather(self.plan, self.hosts, failed, self._span)._replace(samples=())
+        # Reports that were cut do not say when they begin.
+        return run._replace(recorded={}) if self.cut else run
 
     def _frames(self) -> Run:
         run = on_polars_thread(with_operations)(self._gathered(), self.plan, self.workers.folder, self.workers.limits)

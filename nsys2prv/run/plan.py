@@ -171,7 +171,7 @@ def _identify(summaries: Sequence[Summary], options: RunOptions, whole: Whole | 
 class _Timed(NamedTuple):
     """Times of the trace: `origin` is its begin (merged ns), from which all others count.
 
-    `drawn`: see _drawn_spans; `edge_samples`: see the function of this name.
+    `drawn`: see drawn_spans; `edge_samples`: see the function of this name.
     """
 
     origin: int
@@ -183,7 +183,7 @@ class _Timed(NamedTuple):
 
 def _set_times(summaries: Sequence[Summary], run: _Identified, span: tuple[int, int] | None) -> _Timed:
     """Set begin and length of a trace, which are those of a chosen span, if any."""
-    drawn = _drawn_spans(summaries, run.alignment.clocks, run.objects)
+    drawn = drawn_spans(summaries, run.alignment.clocks, run.objects)
     origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
     clocks = tuple(c.shifted(origin) for c in run.alignment.clocks)
     drawn = drawn.with_columns(pl.col("first", "last") - origin)
@@ -281,7 +281,7 @@ def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
         )
 
 
-def _drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
+def drawn_spans(summaries: Sequence[Summary], clocks: Sequence[Clock], objects: Objects) -> pl.DataFrame:
     """List the use of each drawn place by each family: report, family, row, rows, first, last (merged ns)."""
     parts = []
     for r, (summary, clock) in enumerate(zip(summaries, clocks, strict=True)):

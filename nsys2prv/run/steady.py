@@ -149,6 +149,23 @@ def all_recorded(recorded: Iterable[tuple[int, int]], active: Span, captures: Se
     return together if together.total() > 0 else one_span(low, high)
 
 
+def begun_apart(
+    having: set[int], late: Sequence[int], times: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]
+) -> tuple[tuple[int, ...], str]:
+    """Return the ranks that began to record at another time than the others, the smaller part of them, and a phrase.
+
+    `having`: all tasks; `late`: those that began to record later; `times`, `ranks`: as for `steady_window`.
+    """
+    early = sorted(having - set(late))
+    few, others, word = (late, early, "after") if len(late) <= len(early) else (early, late, "before")
+    if not few or not others:
+        return _ranks(late, ranks), f"{_named(late, ranks)} began to record later"
+    begins = [float(np.median([times[t][0] for t in part])) for part in (few, others)]
+    them = _named(others, ranks) if len(having) == 2 else "the others"
+    apart = abs(begins[0] - begins[1]) / 1e6
+    return _ranks(few, ranks), f"{_named(few, ranks)} began to record {apart:.0f} ms {word} {them}"
+
+
 def _not_whole(
     table: pl.DataFrame, times: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]
 ) -> Iterator[tuple[int, _Reason]]:
@@ -163,7 +180,7 @@ def _not_whole(
     for n, start, tasks, still_open in parted.rows():
         late = [t for t in timed if times[t][0] > start]
         if late:
-            yield n, (*_late(timed, late, times, ranks), True)
+            yield n, (*begun_apart(timed, late, times, ranks), True)
         elif still_open:
             yield n, (_ranks(still_open, ranks), f"{_named(still_open, ranks)} stopped recording in it", False)
         else:
@@ -186,20 +203,6 @@ def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]
     times = f"{least:,.0f} to {most:,.0f} ms" if len(longer) > 1 else f"{most:,.0f} ms"
     usual_ms = f"{usual / 1e6:.3g}"
     return dict.fromkeys([kept[n] for n in longer], ((), f"interrupted, {times} long instead of {usual_ms}", False))
-
-
-def _late(
-    having: set[int], late: Sequence[int], times: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]
-) -> tuple[tuple[int, ...], str]:
-    """Name the ranks that began to record at another time than the others: the smaller part of them."""
-    early = sorted(having - set(late))
-    few, others, word = (late, early, "after") if len(late) <= len(early) else (early, late, "before")
-    if not few or not others:
-        return _ranks(late, ranks), f"{_named(late, ranks)} began to record later"
-    begins = [float(np.median([times[t][0] for t in part])) for part in (few, others)]
-    them = _named(others, ranks) if len(having) == 2 else "the others"
-    apart = abs(begins[0] - begins[1]) / 1e6
-    return _ranks(few, ranks), f"{_named(few, ranks)} began to record {apart:.0f} ms {word} {them}"
 
 
 def startup_length(start: Times, end: Times) -> int:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
+from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, LOW, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
+from nsys2prv.analysis.window import recordings
 from nsys2prv.run.defects import Defect
+from nsys2prv.run.steady import begun_apart
 
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
 SOME = (
@@ -38,20 +40,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
         )
     yield from _unmatched(case)
     yield from _whole_graphs(case)
-    late = [one for one in case.analysis.window.left_out if one.late]
-    if late:
-        yield Finding(
-            "late-capture",
-            f"Ranks do not begin to record together: {late[0].why}, and {_counted(len(late))} left out",
-            0.0,
-            "Start capture after a barrier: synchronize all ranks, then call cudaProfilerStart.",
-            ranks=named_ranks(rank for one in late for rank in one.ranks),
-            iterations=tuple(sorted({one.iteration for one in late})),
-            evidence={"left_out": len(late)},
-            command="nsys2prv inspect RUN",
-            cfg="basics/window",
-            severity="low",
-        )
+    yield from _late_capture(case)
     if case.analysis.missing:
         what, how = next(iter(case.analysis.missing.items()))
         lost, others = has_lost_work(case.run), len(case.analysis.missing) - 1
@@ -84,6 +73,48 @@ def _unmatched(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show waiting",
         severity="high" if share >= MOSTLY_UNMATCHED.value else "medium",
     )
+
+
+def _late_capture(case: Case) -> Iterator[Finding]:
+    """Yield ranks that begin to record later than others: iterations are left out, or waiting for them does not count.
+
+    The window of a time that was chosen may have both.
+    """
+    late = [one for one in case.analysis.window.left_out if one.late]
+    waited = _longest_unrecorded(case)
+    if not late and waited < LOW.value * case.analysis.window.spans.total():
+        return
+    why, ranks = (late[0].why, [rank for one in late for rank in one.ranks]) if late else _begun_apart(case)
+    left_out = f"findings leave out {text_ms(waited)} of waiting for ranks that did not record yet"
+    yield Finding(
+        "late-capture",
+        f"Ranks do not begin to record together: {why}, and "
+        + (f"{_counted(len(late))} left out" if late else left_out),
+        0.0,
+        "Start capture after a barrier: synchronize all ranks, then call cudaProfilerStart.",
+        ranks=named_ranks(ranks),
+        iterations=tuple(sorted({one.iteration for one in late})),
+        evidence={"left_out": len(late), "unrecorded_waiting_ns": waited},
+        command="nsys2prv inspect RUN",
+        cfg="basics/window",
+        severity="low",
+    )
+
+
+def _longest_unrecorded(case: Case) -> int:
+    """Return how long the rank waits (ns of the window) that waits longest for ranks that do not record yet."""
+    by_rank = case.exposed.group_by("rank").agg(pl.col("unrecorded_ns").sum())
+    return round(float(by_rank["unrecorded_ns"].max() or 0))  # type: ignore[arg-type]
+
+
+def _begun_apart(case: Case) -> tuple[str, Sequence[int]]:
+    """Return in words which ranks began to record apart from others, and these."""
+    times = {task: times for task, times in recordings(case.run).items() if task in case.run.rank_tasks}
+    # Before the first activity no rank waits.
+    begin = max(case.analysis.window.start, case.run.active.start, min(start for start, _ in times.values()))
+    late = [task for task, (start, _) in times.items() if start > begin]
+    ranks, why = begun_apart(set(times), late, times, case.run.ranks)
+    return why, ranks
 
 
 def _whole_graphs(case: Case) -> Iterator[Finding]:
