@@ -26,6 +26,9 @@ from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.host_labels import call_of
 from nsys2prv.errors import short
 
+# Operations between two ranks.
+MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"
+
 
 def late_rank(case: Case) -> Iterator[Finding]:
     """Yield findings of three kinds: a rank that is late all along, one with a recurring cause, one late at times.
@@ -129,6 +132,11 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
 
 def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     of_mpi = (case.exposed["kind"] == MPI).any()
+    if cause and cause.kind == TRANSFER and not _in_messages(case, rank):
+        return (
+            f"See the collectives of rank {rank} before (analyze RUN --show communication): send less in them, overlap "
+            "them with compute, or see why the network between their ranks is slow."
+        )
     if cause and cause.kind == TRANSFER:
         receive, send = ("MPI_Irecv", "MPI_Isend") if of_mpi else ("irecv", "isend")
         return (
@@ -155,6 +163,12 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
             f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"
         )
     )
+
+
+def _in_messages(case: Case, rank: int) -> bool:
+    """Return True if a rank takes most of its time in transfers for messages, not for collectives."""
+    own, of_messages = case.exposed.filter(rank=rank), pl.col("operation").str.contains(MESSAGES)
+    return 2 * float(own.filter(of_messages)["transfer_ns"].sum()) > float(own["transfer_ns"].sum())
 
 
 def _own_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
@@ -186,7 +200,8 @@ def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, 
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
     what = f"The host of rank {late.member} delays"
     if cause and cause.kind == TRANSFER:
-        what = f"Messages hold up rank {late.member}, which delays"
+        held_in = "Messages" if _in_messages(case, late.member) else "Collectives"
+        what = f"{held_in} hold up rank {late.member}, which delays"
     elif cause and cause.kind == COPYING:
         what = f"Rank {late.member}'s copies (`{cause.name}`) delay"
     elif cause and cause.scattered:

@@ -357,7 +357,7 @@ def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, to
         ([("host work", "", 9, 6), ("host work", "read", 5, 5)], "Rank 1's `read` delays rank 0"),
         ([("host work", "", 9, 6), ("host work", "read", 4, 5)], "The host of rank 1 delays rank 0"),
         ([("host work", "read", 9, 0)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration"),
-        ([("transfer", "", 9, 4), ("host work", "read", 8, 5)], "Messages hold up rank 1, which delays rank 0"),
+        ([("transfer", "", 9, 4), ("host work", "read", 8, 5)], "Collectives hold up rank 1, which delays rank 0"),
         ([("compute", "GEMM", 9, 6), ("host work", "read", 8, 5)], "Rank 1's `read` delays rank 0"),
     ],
     ids=[
@@ -366,7 +366,7 @@ def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, to
         "half of it named",
         "most without a name",
         "in none",
-        "messages",
+        "collectives",
         "compute is no reason",
     ],
 )
@@ -380,7 +380,8 @@ def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     (found,) = late_rank(case._replace(analysis=case.analysis._replace(explanation=told)))
     assert found.title.startswith(title)
     assert "in 0 of" not in found.title
-    assert ("See the messages to and from rank 1" in found.advice) == title.startswith("Messages")
+    assert ("See the collectives of rank 1" in found.advice) == title.startswith("Collectives")
+    assert "messages" not in found.advice
 
 
 @pytest.mark.parametrize(("kind", "receive", "send"), [("nccl", "irecv", "isend"), ("mpi", "MPI_Irecv", "MPI_Isend")])
@@ -388,8 +389,9 @@ def test_the_advice_on_messages_names_calls_of_the_library_that_sends_them(kind:
     case = case_of(analysis_of(program("0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @500 505-900, n @510 900-905")))
     causes = pl.DataFrame([(1, "transfer", "", 9, 1, 6, 6)], schema=CAUSE, orient="row")
     told = case.analysis._replace(explanation=case.analysis.explanation._replace(causes=causes))
-    exposed = case.exposed.with_columns(kind=pl.lit(kind))
+    exposed = case.exposed.with_columns(kind=pl.lit(kind), operation=pl.lit(send.replace("isend", "Send")))
     (found,) = late_rank(case._replace(analysis=told, exposed=exposed))
+    assert found.title.startswith("Messages hold up rank 1, which delays rank 0")
     assert found.advice == (
         f"See the messages to and from rank 1. Where its partners receive late, receive earlier ({receive} before the "
         f"work); else send less, earlier, or without waiting ({send})."
