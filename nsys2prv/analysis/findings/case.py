@@ -99,10 +99,15 @@ class Case(NamedTuple):
 
     @property
     def unmatched(self) -> float:
-        """Return the share of the time in communication whose other ranks are not known; 0 for a single rank."""
-        own = self.analysis.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
-        ns, alone = (int(own[c].sum()) for c in ("ns", "unmatched_ns"))
-        return alone / max(ns, 1) if own.height > 1 else 0.0
+        """Return the share of the time in communication whose other ranks are not known.
+
+        Communicators of one rank have no others. NCCL launches no kernel in those, but MPI has calls.
+        """
+        own = self.analysis.explanation.communication.filter(pl.col("operation") != ALL_OPERATIONS)
+        sizes = pl.col("communicator").replace_strict(self.run.communicator_sizes, default=0, return_dtype=pl.Int64)
+        single = (sizes == 0) & pl.col("operation").str.starts_with("MPI_") & (self.run.rank_count == 1)
+        alone = own.filter(~(single | (sizes == 1)))["unmatched_ns"].sum()
+        return int(alone) / max(int(own["ns"].sum()), 1)
 
     def kept_calls(self, calls: pl.DataFrame) -> pl.DataFrame:
         """Return those of some CALLS of the time that `starved` covers, cut at its ends, with `ns`.

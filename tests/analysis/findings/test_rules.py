@@ -26,7 +26,7 @@ from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
-from nsys2prv.analysis.frames import TEXT, Hardware, Run, Sampled
+from nsys2prv.analysis.frames import CALLS, TEXT, Hardware, Run, Sampled
 from nsys2prv.analysis.parts_by_order import parts_by_order
 from nsys2prv.analysis.wait_causes import CAUSE
 from nsys2prv.cli.sections import SECTIONS
@@ -680,6 +680,23 @@ def test_communication_that_may_be_waiting_is_no_transfer() -> None:
     alone = findings_of(run._replace(parts=run.parts.clear()))
     assert "unmatched-communication" in alone
     assert "exposed-transfer" not in alone
+
+
+@pytest.mark.parametrize(("ranks", "family", "named"), [(0, "nccl", True), (0, "mpi", False), (1, "nccl", False)])
+def test_the_report_of_one_rank_has_no_partners_of_its_communication(ranks: int, family: str, named: bool) -> None:
+    """How many ranks (0: not known) a communicator has: one of NCCL with kernels has several, one of MPI may not."""
+    run = program("0| k @0 5-400, n @10 400-905, wait 20-906")
+    none, nccl = pl.lit(None, pl.Int64), pl.col("kind") == "nccl"
+    calls = run.work.filter(nccl).select(
+        "task", "row", "start", "end", kind=pl.lit("mpi"), name=pl.lit("MPI_Allreduce")
+    )
+    if family == "mpi":
+        calls = pl.concat([run.calls, calls.select(pl.col(c).cast(t) for c, t in CALLS.items())]).sort("start")
+        run = run._replace(work=run.work.filter(~nccl), calls=calls)
+    parts = run.parts.with_columns(last=none, waited_for=none, family=pl.lit(family, TEXT))
+    found = findings_of(run._replace(parts=parts, communicator_sizes={"world": ranks}))
+    assert ("unmatched-communication" in found) == named
+    assert not (named and "exposed-transfer" in found)
 
 
 @pytest.mark.parametrize(("share", "named"), [(0.0, False), (0.15, False), (0.5, True), (1.0, True)])
