@@ -168,6 +168,8 @@ class Run(NamedTuple):
     other_calls: pl.DataFrame = pl.DataFrame(schema=CALLS)
     # Label of each row: lanes of a stream have one label.
     row_labels: tuple[str, ...] = ()
+    # Ranks that the reports hold, and that were not chosen.
+    unchosen: tuple[int, ...] = ()
     # Number of ranks of each communicator by name; 0: not known.
     communicator_sizes: Mapping[str, int] = {}
     # Families with rows in the reports.

@@ -105,6 +105,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         foremost=(*plan.several, *left_out),
         other_calls=_calls(plan, span, other=True),
         row_labels=plan.objects.rows.label,
+        unchosen=_unchosen(plan),
         communicator_sizes=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
         recorded_families=recorded_families(plan),
         defects=find_defects(plan.summaries),
@@ -128,6 +129,14 @@ def _tasks(plan: Plan) -> tuple[AnalyzedTask, ...]:
         )
         for n, (name, rank, node) in enumerate(zip(objects.tasks, objects.ranks, objects.task_node, strict=True))
     )
+
+
+def _unchosen(plan: Plan) -> tuple[int, ...]:
+    """Return the ranks that the reports hold, and that were not chosen."""
+    if not any(left_out.any() for left_out in plan.objects.unchosen):
+        return ()
+    every = {task.rank for task in plan.tasks if task.rank is not None}
+    return tuple(sorted(every.difference(plan.objects.ranks)))
 
 
 def _ranks_of_run(plan: Plan) -> set[int]:

@@ -104,6 +104,7 @@ def test_ranks_that_are_not_chosen_are_still_waited_for() -> None:
     part = analyze(reports_of("mpi-halo"), question=Question(window="trace"), options=RunOptions(ranks=frozenset({1})))
     (own,) = (f.explanation.waiting.filter(pl.col("rank") == 1) for f in (part,))
     assert own["waited_for"].to_list() == [None]
+    assert (part.run.unchosen, whole.run.unchosen) == ((0, 2, 3), ())
     assert own["waiting_ns"].sum() == whole.explanation.waiting.filter(pl.col("rank") == 1)["waiting_ns"].sum()
 
 

@@ -36,9 +36,9 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     ranks = max(moved["rank"].n_unique(), 1)
     rate = size / transfer if transfer else 0.0
     each = 1 / ranks / case.step_count
-    # A replay moves what it cannot tell from transfers, such as waiting for ranks that were not chosen. Of ranks that
-    # hand on what they received, transfers add up.
-    gain = min(case.gain("transfer=0"), exposed / case.step_count)
+    # A replay takes for transfers what it cannot tell from them, such as waiting for ranks that were not chosen. Where
+    # all ranks are known, transfers of those that hand on what they received add up.
+    gain = min(case.gain("transfer=0"), exposed * each if case.run.unchosen else exposed / case.step_count)
     in_turn = ", of several ranks in turn" if gain > exposed * each else ""
     if not gain or gain < LOW.value * case.iteration_ns:
         yield from _as_slow_hosts(case, operation, exposed * each, at)

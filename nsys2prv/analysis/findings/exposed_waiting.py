@@ -15,6 +15,7 @@ from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.frames import NCCL
+from nsys2prv.errors import few_ranks
 
 # Operations in which a rank waits for a message of another.
 MESSAGES = r"(?i)recv|MPI_(wait|test|m?probe)"
@@ -26,7 +27,7 @@ ADVICE_MESSAGES = (
     "See in the trace what they did before they sent. Where ranks hand on what they received (a wavefront, a "
     "pipeline), send smaller pieces, so that the next rank begins earlier; else send before other work."
 )
-
+ADVICE_UNCHOSEN = "Analyze these ranks, too (--ranks): only then it shows what makes them late."
 ADVICE_COMPUTE = (
     "Share the work evenly in each iteration, not only over the run (batches of like length, particles or cells moved "
     "between ranks): analyze RUN --show iterations has the compute of each rank."
@@ -57,9 +58,8 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     if cost <= max(late_by):
         return
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
-    who = "Ranks" if others.height else "GPUs"
-    what, advice = _why(case, rest)
-    waited = f"{who} {what} {text_ms(cost)} {case.unit}"
+    what, advice = _why(case, rest, "Ranks" if others.height else "GPUs")
+    waited = f"{what} {text_ms(cost)} {case.unit}"
     command = "nsys2prv analyze RUN --show waiting,causes"
     if advice is ADVICE_COMPUTE:
         uneven = uneven_rank(case)
@@ -69,6 +69,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
             # Waiting beside a rank's own work is not exposed, and slows that work.
             cost, waited = gain, f"{waited}; equal shares gain {text_ms(gain)}"
     names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
+    names = [*case.run.unchosen] if advice is ADVICE_UNCHOSEN else names
     kind, at = rest.sort("exposed_waiting_ns", "waits_at", "kind").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
@@ -87,15 +88,26 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     )
 
 
-def _why(case: Case, rest: pl.DataFrame) -> tuple[str, str]:
-    """Return what the ranks do, and advice, by the operations with most of the waiting and by its causes.
+def _why(case: Case, rest: pl.DataFrame, who: str) -> tuple[str, str]:
+    """Return who does what, and advice, by the operations with most of the waiting and by its causes.
 
-    `rest`: EXPOSED of the waiting that no late rank explains.
+    `rest`: EXPOSED of the waiting that no late rank explains; `who`: ranks or GPUs.
     """
+    waits = rest.filter(pl.col("exposed_waiting_ns") > 0)
+    unknown = waits.filter(pl.col("waited_for").is_null())
+    if case.run.unchosen and 2 * unknown["exposed_waiting_ns"].sum() > waits["exposed_waiting_ns"].sum():
+        return _for_unchosen(case, unknown), ADVICE_UNCHOSEN
     of_messages = rest.filter(pl.col("operation").str.contains(MESSAGES))["exposed_waiting_ns"].sum()
     if 2 * of_messages > rest["exposed_waiting_ns"].sum():
-        return "wait for others, each time for another rank,", ADVICE_MESSAGES
+        return f"{who} wait for others, each time for another rank,", ADVICE_MESSAGES
     causes = case.analysis.explanation.causes
     if 2 * causes.filter(kind=COMPUTE)["ns"].sum() > causes["ns"].sum():
-        return "compute longer in turn, and others wait", ADVICE_COMPUTE
-    return "wait for others, each time for another rank,", ADVICE
+        return f"{who} compute longer in turn, and others wait", ADVICE_COMPUTE
+    return f"{who} wait for others, each time for another rank,", ADVICE
+
+
+def _for_unchosen(case: Case, waits: pl.DataFrame) -> str:
+    """Return who waits for ranks that were not chosen, and for which. `waits`: EXPOSED of these waits."""
+    waiting, others = waits["rank"].unique().to_list(), case.run.unchosen
+    late = f"{few_ranks(others)}, which was" if len(others) == 1 else f"others of {few_ranks(others)}, which were"
+    return f"{few_ranks(waiting).capitalize()} {'wait' if len(waiting) > 1 else 'waits'} for {late} not chosen,"

@@ -29,6 +29,19 @@ def begun_later() -> Run:
     return run._replace(ranges=run.ranges.filter(kept))
 
 
+@pytest.mark.parametrize(
+    ("unchosen", "others"),
+    [((1,), "rank 1, which was not chosen"), ((1, 2, 3), "others of ranks 1 to 3, which were not chosen")],
+)
+def test_ranks_that_others_wait_for_and_that_were_not_chosen_are_named(unchosen: tuple[int, ...], others: str) -> None:
+    run = program("0| k @0 5-400, n @10 400-905, wait 20-906")
+    parts = run.parts.with_columns(last=pl.col("began") + 500 * UNIT, waited_for=pl.lit(None, pl.Int64))
+    found = {one.id: one for one in asked(run._replace(parts=parts, unchosen=unchosen), "steady").findings}
+    assert found["exposed-waiting"].title == f"Rank 0 waits for {others}, 5.00 ms an iteration"
+    assert found["exposed-waiting"].ranks == unchosen
+    assert "--ranks" in found["exposed-waiting"].advice
+
+
 def asked(run: Run, window: str) -> Analysis:
     return conclude(run, Question(window=window, metrics=()))
 
