@@ -39,6 +39,9 @@ QUEUE = {
     "mean": pl.Float64(),
 }
 
+# Calls that launch CUDA graphs.
+GRAPH_LAUNCH = r"^cu(?:da)?GraphLaunch"
+
 
 def launches(run: Run, window: Spans) -> pl.DataFrame:
     """Return LAUNCH, by time on the device.
@@ -67,14 +70,27 @@ def blocking_share(run: Run, window: Spans) -> float:
     return float(started.filter(pl.col("call").is_not_null()).select(before).item() or 0)
 
 
+def share_of_graphs(run: Run, window: Spans) -> float:
+    """Return the share of the kernels and graphs of a window that launches of CUDA graphs start; 0 without any."""
+    started = _launched(run, window).select("launched", row="caller_row")
+    of_graphs = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(GRAPH_LAUNCH)
+    calls = run.calls.filter(of_graphs).select("row", launched="start")
+    return started.join(calls, on=["row", "launched"], how="semi").height / max(started.height, 1)
+
+
 def _started(run: Run, window: Spans) -> pl.DataFrame:
     """Return the kernels and graphs that start in a window, with `call`, the length (ns) of the call that launched."""
+    return _with_calls(run, _launched(run, window))
+
+
+def _launched(run: Run, window: Spans) -> pl.DataFrame:
+    """Return the kernels and graphs that start in a window, of those whose launch is known."""
     possible = pl.col("launched") - pl.col("start") <= CLOCK_SLACK
     low = run.chosen[0] if run.chosen else 0
     # What was cut at the begin of a chosen time starts before it.
     begins = (pl.col("start") > low) | (pl.col("whole_ns") == pl.col("end") - pl.col("start"))
     known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible & begins)
-    return _with_calls(run, known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean)))
+    return known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean))
 
 
 def _with_calls(run: Run, started: pl.DataFrame) -> pl.DataFrame:

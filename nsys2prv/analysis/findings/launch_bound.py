@@ -26,8 +26,8 @@ from nsys2prv.analysis.findings.thresholds import (
     WAITS_IN_GRAPH,
 )
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
-from nsys2prv.analysis.frames import COPY, NCCL, at_longest
-from nsys2prv.analysis.launches import blocking_share
+from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, at_longest
+from nsys2prv.analysis.launches import blocking_share, share_of_graphs
 from nsys2prv.errors import short
 
 _NAME = pl.col("name").cast(pl.String)
@@ -36,6 +36,15 @@ BLOCKING_COPY = _NAME.str.contains("^(?:cudaMemcpy|cuMemcpy)") & ~_NAME.str.cont
 LAUNCH_LESS = (
     "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
     "optimizers, larger batches."
+)
+LARGER_GRAPHS = (
+    "CUDA graphs launch these kernels already: put more into a graph (several steps, layers or tokens), so that fewer "
+    "are launched."
+)
+# nsys profile --cuda-graph-trace has `graph` by default.
+NODES_COST = (
+    " Recording their kernels one by one makes each launch longer: record with --cuda-graph-trace=graph to see by how "
+    "much."
 )
 
 
@@ -114,8 +123,16 @@ def _of_launches(case: Case, kernels: float, median: float, gap: float) -> tuple
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
         f"{_processes_for_gpus(case)}{_advice_on_places(case, gap)}{_advice_on_waits(case)}"
-        f"{advice_on_operations(case) or LAUNCH_LESS}",
+        f"{advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS}",
     )
+
+
+def _of_graphs(case: Case) -> str:
+    """Return advice where graphs launch nearly all kernels; else nothing."""
+    if share_of_graphs(case.run, case.analysis.window.spans) < NEARLY_ALL.value:
+        return ""
+    one_by_one = case.run.work.filter(pl.col("kind") == GRAPH).is_empty()
+    return f"{LARGER_GRAPHS}{NODES_COST if one_by_one else ''}"
 
 
 def _advice_on_places(case: Case, gap: float) -> str:

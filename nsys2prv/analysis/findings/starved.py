@@ -144,22 +144,24 @@ def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> 
 
     Also `caller_row` and `before` (see Gaps). Devices without work have none.
     """
-    ordered = work.sort("device", "start").select("device", "start", "launched", "caller_row")
+    # Between two activities of one launch, as nodes of a graph, the host has nothing left to launch.
+    same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(1) for c in ("device", "launched", "caller_row"))
+    columns = ("device", "launched", "caller_row", "goes_on")
+    ordered = work.sort("device", "start").select("start", *columns[:3], goes_on=same.fill_null(False))
     idle = difference(axis.spread(whole), covered_by(axis, work, "device"))
     used = np.isin(axis.group(idle.start), users["device"].to_numpy())
     idle = Spans(idle.start[used], idle.end[used])
     device = axis.group(idle.start)
     at = np.searchsorted(axis.at(ordered["device"].to_numpy(), ordered["start"].to_numpy()), idle.end, side="left")
-    columns = ("device", "launched", "caller_row")
-    none = pl.DataFrame({"device": [-1], "launched": [None], "caller_row": [None]})
+    none = pl.DataFrame({"device": [-1], "launched": [None], "caller_row": [None], "goes_on": [False]})
     nexts = pl.concat([ordered.select(columns), none])[at].with_columns(own=pl.Series(device))
     known = nexts.select(pl.when(pl.col("device") == pl.col("own")).then(c).alias(c) for c in columns[1:])
     launched = known["launched"]
     # A launch takes a while to reach the device, which is part of it.
-    at_once = pl.col("end") - pl.col("launched") <= LONGEST_EXPLAINED_LAG_NS
+    at_once = (pl.col("end") - pl.col("launched") <= LONGEST_EXPLAINED_LAG_NS) & ~pl.col("goes_on")
     until = pl.when(at_once).then("end").otherwise(pl.col("launched").clip(pl.col("start"), pl.col("end")))
     times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
-    timed = pl.DataFrame(times).with_columns(launched).select(until=pl.coalesce(until, "start"))
+    timed = pl.DataFrame(times).with_columns(launched, nexts["goes_on"]).select(until=pl.coalesce(until, "start"))
     return pl.DataFrame(
         {
             "start": idle.start,

@@ -201,6 +201,19 @@ def test_advice_on_launches_says_where_most_of_the_time_is(pause: int, says: str
     assert findings_of(program(f"0| {of_ranges}{drawn}"))["launch-bound"].advice.startswith(says)
 
 
+@pytest.mark.parametrize(("call", "kernels", "cost"), [("Launch", 110, 8.9), ("GraphLaunch", 220, 6.7)])
+def test_graphs_that_launch_all_kernels_already_are_to_be_larger(call: str, kernels: int, cost: float) -> None:
+    """Of two kernels of 10 us with a pause of 10 us between, which no launch of the host shortens."""
+    begins = [9 * n for n in range(110)]
+    nodes = {at: [f"k @{at} {at + 1}-{at + 2}", f"k @{at} {at + 3}-{at + 4}"] for at in begins}
+    drawn = [f"cuda:cuda{call} {at}-{at + 0.5}, {', '.join(nodes[at][: kernels // len(begins)])}" for at in begins]
+    found = findings_of(program(f"0| {', '.join(drawn)}"))["launch-bound"]
+    assert found.title.startswith(f"Launch-bound: {kernels} kernels of")
+    assert ("CUDA graphs launch these kernels already" in found.advice) == (call == "GraphLaunch")
+    assert ("Launch less often" in found.advice) == (call == "Launch")
+    assert found.cost_ns / 1e6 == pytest.approx(cost, abs=0.05)
+
+
 def test_host_functions_of_few_iterations_explain_nothing() -> None:
     """Work waits 3 ms in each of six iterations, and two of them call for a host function."""
     usual, called = "k @0 5-400, k @4 700-990", "k @0 5-400, cuda:cudaLaunchHostFunc 2-3, k @4 700-990"
