@@ -175,7 +175,7 @@ def _own_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
     """Return what to do about a host that is late as it is in a call of the system; else an empty text."""
     call, task = call_of(cause.name) if cause else "", case.run.task_by_rank[rank]
     named = (pl.col("kind") == "os") & (pl.col("name") == call) & (pl.col("task") == task)
-    return "" if case.run.calls.filter(named).is_empty() else advice_on_call(call)
+    return "" if case.run.calls.filter(named).is_empty() else advice_on_call(case.run, call)
 
 
 def _own_waits(case: Case, rank: int) -> str:

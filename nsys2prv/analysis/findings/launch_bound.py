@@ -12,6 +12,7 @@ from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text, plac
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
+from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
@@ -183,8 +184,7 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
     return (
         "Host-bound: the device has no work while the host is busy between launches",
         f"{_processes_for_gpus(case)}{advice_on_graphs(case)}See what the host does{place or ' between launches'}: "
-        "record CPU samples or Python stacks (nsys profile --sample=process-tree --python-sampling=true); move that "
-        "work off the launching thread or out of the loop.",
+        f"{see_samples(case.run)}; move that work off the launching thread or out of the loop.",
     )
 
 

@@ -12,8 +12,10 @@ from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
+from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
 from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
+from nsys2prv.analysis.frames import Run
 
 # Begin of the names of the threads in which PyTorch's Gloo exchanges data and launches its copies (ProcessGroupGloo).
 GLOO_THREAD = "pt_gloo"
@@ -31,7 +33,7 @@ OF_PROCESSES = (
 )
 OF_OTHERS = (
     "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
-    "prefetch_factor); else look for locks, files and pauses (nsys profile --python-sampling=true shows where)."
+    "prefetch_factor); else look for locks, files and pauses: {samples}."
 )
 
 
@@ -62,7 +64,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         _of_gloo(case, gaps)
         or interpreter_lock(case, case.run.ranks.values(), str(name))
         or _of_compiling(case)
-        or advice_on_call(str(name)),
+        or advice_on_call(case.run, str(name)),
         iterations=case.iterations,
         evidence={
             "call": name,
@@ -76,11 +78,11 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     )
 
 
-def advice_on_call(name: str) -> str:
+def advice_on_call(run: Run, name: str) -> str:
     """Return advice on a call of the system in which a thread that launches is, by what it is for."""
     if PROCESS_CALLS.match(name):
         return OF_PROCESSES
-    return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS
+    return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS.format(samples=see_samples(run))
 
 
 def _of_compiling(case: Case) -> str:

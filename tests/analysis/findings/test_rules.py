@@ -453,6 +453,18 @@ def test_advice_says_where_a_host_is_busy(picture: str, says: str) -> None:
     assert says in findings_of(program(f"0| {picture}"))["host-bound"].advice
 
 
+@pytest.mark.parametrize("family", ["cpu_samples", "python_samples"])
+def test_samples_of_the_host_that_are_there_are_not_to_be_recorded(family: str) -> None:
+    for line, name in (
+        ("k @0 5-100, k @800 805-990", "host-bound"),
+        ("k @0 5-100, os:poll 100-800, k @800 805-990", "system-waiting"),
+    ):
+        for recorded in (frozenset[str](), frozenset({family})):
+            advice = findings_of(program(f"0| {line}")._replace(recorded_families=recorded))[name].advice
+            assert ("nsys profile --sample" in advice) != bool(recorded)
+            assert (f"--also {family})" in advice) == bool(recorded)
+
+
 def test_a_host_is_in_the_call_of_cuda_that_calls_the_system() -> None:
     late = "cuda:cudaFree 5-500, os:ioctl 6-499, k @500 505-900, n @510 900-905"
     found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
