@@ -9,8 +9,9 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.long_calls import calls_meanwhile
 from nsys2prv.analysis.findings.starved import ALLOCATES, longest_at
-from nsys2prv.analysis.findings.thresholds import ALL_ALONG
+from nsys2prv.analysis.findings.thresholds import ALL_ALONG, ONE_PLACE
 
 FROM_DRIVER = (
     "Allocate once before the loop, also by handles of libraries (cublasCreate), or use a caching allocator "
@@ -29,23 +30,34 @@ FROM_HOST = (
     "buffer): each page is locked when memory is pinned."
 )
 
+ONCE = (
+    "The first call of a program or a library also makes its context and loads code: make it, and large allocations, "
+    "before the part that counts (warm up)."
+)
+IS_ALLOCATION = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES)
+
 
 def allocations(case: Case) -> Iterator[Finding]:
-    """Yield the time in which devices wait for launches while the host allocates or frees memory."""
+    """Yield the time in which devices wait for launches while the host allocates or frees memory.
+
+    Without iterations it counts where it goes on all along, or is mostly in one long call.
+    """
     cost, mean = case.idle("allocating")
-    if not cost or not (case.analysis.window.iterations or _all_along(case)):
+    if not cost:
         return
-    allocates = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES)
-    calls = case.kept_calls(case.run.calls.filter(allocates))
+    calls = case.kept_calls(case.run.calls.filter(IS_ALLOCATION))
+    in_loop = bool(case.analysis.window.iterations) or _all_along(case)
+    if not in_loop and not _is_one_call(case, calls, mean):
+        return
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, total = by_name.sort("ns", "name", descending=[True, False]).row(0)
     ranks = calls["task"].n_unique()
+    what = "Memory is allocated in the loop" if in_loop else "One call allocates or frees memory for long"
     yield Finding(
         "allocations",
-        f"Memory is allocated in the loop ({name}), and the device waits {text_ms(cost)} {case.unit}"
-        + case.mostly_in_long("allocating"),
+        f"{what} ({name}), and the device waits {text_ms(cost)} {case.unit}" + case.mostly_in_long("allocating"),
         cost,
-        _advice(name),
+        _advice(name) if in_loop else ONCE,
         ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),
         iterations=case.iterations,
         evidence={
@@ -60,6 +72,17 @@ def allocations(case: Case) -> Iterator[Finding]:
     )
 
 
+def _is_one_call(case: Case, calls: pl.DataFrame, idle: float) -> bool:
+    """Return True if one call is as long as most of the time in which devices idle during allocations, and of its name.
+
+    `calls`: CALLS that allocate, with `ns`; `idle`: that time (ns of an iteration, the mean).
+    """
+    longest = calls.sort("ns", "start").row(-1, named=True)
+    of_name = IS_ALLOCATION & (pl.col("name").cast(pl.String) == longest["name"])
+    meanwhile = float(calls_meanwhile(case, of_name)["each_ns"].sum())
+    return bool(min(longest["ns"], meanwhile) >= ONE_PLACE.value * idle)
+
+
 def _advice(call: str) -> str:
     """Return the advice for the call that takes the longest."""
     return FROM_POOL if "Async" in call else FROM_HOST if "Host" in call else FROM_DRIVER
@@ -68,7 +91,7 @@ def _advice(call: str) -> str:
 def _all_along(case: Case) -> bool:
     """Return True if allocations come in nearly all tenths of a window without iterations: more than a start-up."""
     window = case.analysis.window
-    calls = case.run.calls.filter(pl.col("kind") == "cuda", pl.col("name").cast(pl.String).str.contains(ALLOCATES))
+    calls = case.run.calls.filter(IS_ALLOCATION)
     in_tenths, _ = np.histogram(
         calls["start"].to_numpy(), bins=10, range=(window.start, max(window.end, window.start + 1))
     )

@@ -14,8 +14,14 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.latecomers import shared_compute
+from nsys2prv.analysis.findings.long_calls import (
+    COPY_IN_BACKGROUND,
+    advice_on_long_call,
+    calls_meanwhile,
+    long_call,
+)
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
-from nsys2prv.analysis.findings.starved import PARTS, calls_in_gaps, idle_gaps
+from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import (
     BLOCKING,
     GAP,
@@ -169,11 +175,7 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
             "reduce-overhead), fused kernels, larger batches.",
         )
     if _in_copies(case) >= IN_COPIES.value * starved:
-        return (
-            "Host-bound: the host is in blocking copies, and the device has no work",
-            "Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass "
-            "device pointers to a CUDA-aware MPI or use NCCL.",
-        )
+        return "Host-bound: the host is in blocking copies, and the device has no work", COPY_IN_BACKGROUND
     if loading := iterations_that_load(case):
         return (
             f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, as where kernels are compiled "
@@ -181,6 +183,12 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
             f"{_processes_for_gpus(case)}{KEEP_SHAPES}",
         )
     place = pause_text(chief_pause(case, case.usual_time()))
+    if call := long_call(case, starved):
+        return (
+            f"Host-bound: the host is in `{call.name}` for {text_ms(call.ns)}, and the device has no work",
+            f"{_processes_for_gpus(case)}{advice_on_graphs(case)}{advice_on_long_call(case, call.name)}"
+            + (f" Look{place}." if place else ""),
+        )
     return (
         "Host-bound: the device has no work while the host is busy between launches",
         f"{_processes_for_gpus(case)}{advice_on_graphs(case)}See what the host does{place or ' between launches'}: "
@@ -209,12 +217,10 @@ def _gpus_of_a_thread(case: Case) -> int:
 
 def _in_copies(case: Case) -> float:
     """Return how long a host is in blocking copies while its device does nothing (ns of an iteration, the mean)."""
-    copies = case.kept_calls(case.run.calls.filter((pl.col("kind") == "cuda") & BLOCKING_COPY))
-    if copies.is_empty():
+    of_cuda = (pl.col("kind") == "cuda") & BLOCKING_COPY
+    if case.kept_calls(case.run.calls.filter(of_cuda)).is_empty():
         return 0.0
-    gaps = idle_gaps(case.analysis, case.usual_time())
-    ns = calls_in_gaps(case.run, case.launchers, gaps, BLOCKING_COPY)["ns"].sum()
-    return float(ns) / (case.step_count - case.long_steps.found.height) / max(gaps.users["device"].n_unique(), 1)
+    return float(calls_meanwhile(case, of_cuda)["each_ns"].sum())
 
 
 def _single_pauses(case: Case) -> float:

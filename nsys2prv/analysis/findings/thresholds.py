@@ -71,6 +71,7 @@ NEARLY_ALL = Threshold(
 HANDOVER = Threshold(500_000, "ns", "a thread wakes another of its process in 20 to 300 us while nsys records OS calls")
 IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
+LONG_CALL = Threshold(100_000, "ns a call", "calls that make no context and load no code take 1 to 50 us")
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
 PART_PLACE = Threshold(0.25, "of the time without launched work", "where hundreds of launches share the rest")
 LONG_PAUSE = Threshold(20, "times the time of a launch", "a host that launches all along makes no such pause")

@@ -428,6 +428,18 @@ def test_memory_allocated_all_along_is_named_without_iterations(steps: int, name
     assert ("allocations" in found) == named
 
 
+@pytest.mark.parametrize("busy", [True, False])
+def test_one_long_allocation_is_named_without_iterations_where_devices_idle(busy: bool) -> None:
+    usual, frees = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaFree 100-395, k @395 400-990"
+    hidden = frees.replace("5-100, cuda", "5-394, cuda")
+    run = program(f"0| {usual}", step2_rank0=hidden if busy else frees)
+    found = findings_of(run._replace(ranges=run.ranges.clear()))
+    assert ("allocations" in found) == (not busy)
+    if not busy:
+        assert found["allocations"].title.startswith("One call allocates or frees memory for long (cudaFree), and the")
+        assert "(warm up)" in found["allocations"].advice
+
+
 @pytest.mark.parametrize(("steps", "named"), [(6, True), (2, False)])
 def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool) -> None:
     usual, loads = "k @0 5-100, k @800 805-990", "k @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990"
@@ -451,6 +463,27 @@ def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool
 def test_advice_says_where_a_host_is_busy(picture: str, says: str) -> None:
     """Where most of the time without launched work lies between two activities, and else not."""
     assert says in findings_of(program(f"0| {picture}"))["host-bound"].advice
+
+
+@pytest.mark.parametrize(
+    ("calls", "named", "advice"),
+    [
+        ("cuda:cudaStreamCreateWithFlags 100-750", "cudaStreamCreateWithFlags", "Call it once before the loop"),
+        ("cuda:cudaMemcpyAsync 100-750", "cudaMemcpyAsync", "from pinned memory"),
+        ("cuda:cudaStreamCreateWithFlags 100-300", "", "record CPU samples"),
+        ("cuda:cudaStreamSynchronize 100-750", "", "record CPU samples"),
+        (", ".join(f"cuda:cudaEventRecord {n}-{n + 5}" for n in range(100, 790, 6)), "", "record CPU samples"),
+    ],
+)
+def test_the_long_call_of_a_pause_is_named(calls: str, named: str, advice: str) -> None:
+    """Short calls of one name say nothing, even if they fill it, nor do calls that wait for the device."""
+    run = program(f"0| k:a @0 5-100, {calls}, k:b @800 805-990")
+    found = findings_of(run)["host-bound"]
+    assert (f"the host is in `{named}` for 6.50 ms" in found.title) == bool(named)
+    assert advice in found.advice
+    assert "after `a` and before `b`" in found.advice
+    if "Create" in named:
+        assert "(warm up)" in findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"].advice
 
 
 @pytest.mark.parametrize("family", ["cpu_samples", "python_samples"])

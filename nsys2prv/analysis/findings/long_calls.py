@@ -1,0 +1,64 @@
+"""Long calls of CUDA: in which call hosts are while devices have no work, and what to do about it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.starved import ALLOCATES, calls_in_gaps, idle_gaps
+from nsys2prv.analysis.findings.thresholds import LONG_CALL, ONE_PLACE
+
+# Calls that belong to other findings: allocations, launches, and waits for work.
+OF_OTHER_FINDINGS = rf"{ALLOCATES}|Launch|Synchronize|Query"
+COPIES = r"^cu(?:da)?Memcpy"
+COPY_IN_BACKGROUND = (
+    "Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass device "
+    "pointers to a CUDA-aware MPI or use NCCL."
+)
+# Contexts are made and code is loaded at the first call that needs them (CUDA programming guide, initialization and
+# lazy loading).
+WARM_UP = "A first call makes the context or loads code: call it before the part that counts (warm up)."
+KEEP = "Call it once before the loop, and keep what it makes or returns (streams, events, handles, properties)."
+
+
+class LongCall(NamedTuple):
+    """A call of CUDA, by its name, and the time in which hosts are in it while a device has no work.
+
+    `ns`: of an iteration, the mean of the devices.
+    """
+
+    name: str
+    ns: float
+
+
+def long_call(case: Case, starved: float) -> LongCall | None:
+    """Return the long call that fills most of the time in which a device has nothing launched; None without one.
+
+    `starved`: that time (ns of an iteration, the mean).
+    """
+    of_cuda = (pl.col("kind") == "cuda") & ~pl.col("name").cast(pl.String).str.contains(OF_OTHER_FINDINGS)
+    by_name = calls_meanwhile(case, of_cuda)
+    if by_name.is_empty() or by_name["each_ns"][0] < ONE_PLACE.value * starved:
+        return None
+    name, ns, calls, each = by_name.row(0)
+    return LongCall(name, each) if ns >= LONG_CALL.value * calls else None
+
+
+def calls_meanwhile(case: Case, chosen: pl.Expr) -> pl.DataFrame:
+    """Return `name`, `ns` and `calls` of chosen calls in which hosts are while devices idle, by time.
+
+    `each_ns`: of an iteration, the mean of the devices. Long iterations do not count.
+    """
+    gaps = idle_gaps(case.analysis, case.usual_time())
+    by_name = calls_in_gaps(case.run, case.launchers, gaps, chosen)
+    steps = case.step_count - case.long_steps.found.height
+    return by_name.with_columns(each_ns=pl.col("ns") / steps / max(gaps.users["device"].n_unique(), 1))
+
+
+def advice_on_long_call(case: Case, name: str) -> str:
+    """Return advice on a long call of CUDA by its name: in a loop, or without iterations."""
+    if pl.Series([name]).str.contains(COPIES)[0]:
+        return COPY_IN_BACKGROUND
+    return KEEP if case.analysis.window.iterations else WARM_UP
