@@ -37,13 +37,13 @@ def said_losses(plan: Plan, routine: bool) -> Iterator[str]:
         yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {short(text, SENTENCE_WIDTH)}"
 
 
-def other_losses(plan: Plan, intended: bool) -> Iterator[str]:
-    """Yield by family the rows lost or altered that are no defects: on purpose (`intended`), or not."""
+def other_losses(plan: Plan, minor: bool) -> Iterator[str]:
+    """Yield by family the rows lost or altered that are no defects: the `minor` ones, or the others."""
     rows: Counter[tuple[str, str]] = Counter()
     for summary in plan.summaries:
         for family, count in summary.counts.items():
             for lost, n in count.dropped.items():
-                if lost.loss not in EFFECTS and lost.loss.intended == intended:
+                if lost.loss not in EFFECTS and lost.loss.minor == minor:
                     rows[family, lost.sentence] += n
     return (f"{family}, {n:,} row{'s' * (n != 1)}: {reason}" for (family, reason), n in rows.items())
 

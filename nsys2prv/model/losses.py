@@ -81,6 +81,10 @@ class Loss(Enum):
         Severity.ALTERED,
         "calls of {} that returned {}, of process {} (drawn; their work did not run)",
     )
+    OTHER_FAILED_CALL = (
+        Severity.ALTERED,
+        "calls of {} that returned {}, of process {} (drawn; they put no work on a device)",
+    )
     SAME_KERNEL = Severity.ALTERED, "kernels that were not profiled (drawn with the mean of the same kernel)"
     SAME_CLASS = Severity.ALTERED, "kernels of which none alike was profiled (drawn with the mean of their class)"
     LACKS_DETAIL = Severity.ALTERED, "rows of {}, which lacks {} (drawn without)"
@@ -124,6 +128,11 @@ class Loss(Enum):
     def intended(self) -> bool:
         """Return True if rows are left out on purpose."""
         return self.severity in (Severity.CHOSEN, Severity.DEFAULT)
+
+    @property
+    def minor(self) -> bool:
+        """Return True if it changes no figure, or is intended."""
+        return self.intended or self is Loss.OTHER_FAILED_CALL
 
     @property
     def text(self) -> str:

@@ -25,7 +25,7 @@ from nsys2prv.run.report_summary import FamilyCount, Summary
 EFFECTS: Mapping[Loss, str] = {
     Loss.LACKS_COLUMNS: "none of them is drawn or counted",
     Loss.LACKS_DETAIL: "drawn and counted without it; all versions of nsys have it, perhaps under a new name",
-    Loss.FAILED_CALL: "they put no work on a device, which is no fault of the profiler",
+    Loss.FAILED_CALL: "their work did not run, by an error of the program and not of the profiler",
     Loss.NO_TIME: "left out of the trace, the window and every figure: busy time is too low",
     Loss.INCOMPLETE: "left out of the trace and every figure",
     Loss.NO_CUDA_CALL: "counted for their device, but in no phase, no iteration and no launch time",
@@ -106,6 +106,11 @@ class Defect(NamedTuple):
     def shows(self) -> bool:
         """Return True if it is of so many rows that figures may show it."""
         return self.share >= LEAST_SHOWN_SHARE
+
+    @property
+    def of_program(self) -> bool:
+        """Return True if the program is to blame: recording again does not help."""
+        return self.effect == EFFECTS[Loss.FAILED_CALL]
 
     @property
     def sentence(self) -> str:

@@ -108,6 +108,34 @@ def test_each_defect_is_told(tmp_path: Path, statements: Sequence[str], expected
     assert told(changed(tmp_path, *statements)) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "error", "is_defect"),
+    [
+        ("cudaFuncSetAttribute", 8, False),
+        ("cudaDeviceSynchronize_v3020", 719, True),
+        ("cudaMalloc_v3020", 2, True),
+        ("cuMemAllocAsync", 2, True),
+        ("cudaGraphExecUpdate_v10020", 910, False),
+    ],
+)
+def test_a_failed_call_is_a_defect_if_work_or_memory_lacks(
+    tmp_path: Path, name: str, error: int, is_defect: bool
+) -> None:
+    """Errors of other calls are a detail, unless they say that a kernel failed."""
+    report = changed(
+        tmp_path,
+        f"INSERT INTO StringIds (id, value) VALUES (99999, '{name}')",
+        f"UPDATE {RUNTIME} SET nameId = 99999, returnValue = {error} WHERE rowid = (SELECT max(rowid) FROM {RUNTIME})",
+    )
+    plain = name.partition("_v")[0]
+    text = f"calls of {plain} that returned {error}"
+    found = nsys2prv.analyze(report)
+    assert any(text in one for one in told(report)) == is_defect
+    assert [one.severity for one in found.findings if one.id == "failed-calls"] == ["medium"] * is_defect
+    assert any(text in one for one in found.run.details) != is_defect
+    assert not any(text in one for one in found.run.remarks)
+
+
 @pytest.mark.parametrize("report", sorted(SAMPLES.rglob("*.sqlite")), ids=lambda path: path.stem)
 def test_nothing_is_told_of_sound_reports(report: Path, tmp_path: Path) -> None:
     assert nsys2prv.translate(report, tmp_path / "trace", dry_run=True).defects == ()
@@ -178,7 +206,7 @@ def test_the_worst_comes_first_and_on_the_first_screen(tmp_path: Path) -> None:
     report = changed(
         tmp_path,
         f"UPDATE {KERNELS} SET start = 0, end = 0 WHERE rowid <= 3",
-        f"UPDATE {RUNTIME} SET returnValue = 1 WHERE rowid = 1",
+        f"UPDATE {RUNTIME} SET returnValue = 1 WHERE rowid = (SELECT min(rowid) FROM {RUNTIME} WHERE {LAUNCHES})",
         "CREATE TABLE NEW_EVENTS (timestamp INTEGER)",
         "INSERT INTO NEW_EVENTS VALUES (1)",
     )
@@ -275,6 +303,16 @@ def test_kernels_without_a_time_stretch_no_window(tmp_path: Path) -> None:
     assert (made.duration_ns, made.rows["kernels"]) == (1335523, 110)
     assert found.efficiency.parallel == pytest.approx(0.55, abs=0.005)
     assert [(defect.text, defect.share) for defect in found.run.defects] == [("kernels: 10 without a time", 10 / 120)]
+
+
+def test_where_all_calls_fail_nothing_was_to_be_recorded(tmp_path: Path) -> None:
+    fails = f"UPDATE {RUNTIME} SET returnValue = 222 WHERE {LAUNCHES}"
+    emptied = [f"DELETE FROM CUPTI_ACTIVITY_KIND_{table}" for table in ("KERNEL", "MEMCPY", "MEMSET")]
+    for statements, first in (([fails, *emptied], "failed-calls"), (emptied, "defective-reports")):
+        found = nsys2prv.analyze(changed(tmp_path, *statements))
+        assert found.findings[0].id == first
+        assert ("again" in found.findings[0].advice) == (first == "defective-reports")
+        assert any("device activity" in what for what in found.missing) == (first == "defective-reports")
 
 
 def test_failed_launches_are_not_the_profilers_fault() -> None:

@@ -47,7 +47,8 @@ def allocations(case: Case) -> Iterator[Finding]:
         return
     calls = case.kept_calls(case.run.calls.filter(IS_ALLOCATION))
     in_loop = bool(case.analysis.window.iterations) or _all_along(case)
-    if not in_loop and not _is_one_call(case, calls, mean):
+    one_call = None if in_loop else _one_call(case, calls, mean)
+    if not in_loop and one_call is None:
         return
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, total = by_name.sort("ns", "name", descending=[True, False]).row(0)
@@ -68,19 +69,20 @@ def allocations(case: Case) -> Iterator[Finding]:
         },
         command="nsys2prv analyze RUN --show api,idle",
         cfg="basics/cuda_api",
-        at_ns=longest_at(case.starved, "allocating"),
+        at_ns=longest_at(case.starved, "allocating") if in_loop else one_call,
     )
 
 
-def _is_one_call(case: Case, calls: pl.DataFrame, idle: float) -> bool:
-    """Return True if one call is as long as most of the time in which devices idle during allocations, and of its name.
+def _one_call(case: Case, calls: pl.DataFrame, idle: float) -> int | None:
+    """Return when the longest call begins (ns), if devices idle for most of the time in calls of its name.
 
-    `calls`: CALLS that allocate, with `ns`; `idle`: that time (ns of an iteration, the mean).
+    It alone is as long as most of that time, too; else None.
+    `calls`: CALLS that allocate, with `ns`; `idle`: the time of devices during these (ns of an iteration, the mean).
     """
     longest = calls.sort("ns", "start").row(-1, named=True)
     of_name = IS_ALLOCATION & (pl.col("name").cast(pl.String) == longest["name"])
     meanwhile = float(calls_meanwhile(case, of_name)["each_ns"].sum())
-    return bool(min(longest["ns"], meanwhile) >= ONE_PLACE.value * idle)
+    return int(longest["start"]) if min(longest["ns"], meanwhile) >= ONE_PLACE.value * idle else None
 
 
 def _advice(call: str) -> str:

@@ -23,11 +23,18 @@ SOME = (
 )
 FEW = "Nothing to do: less than 0.1 % of the rows, which hardly changes a figure."
 
+FAILED = (
+    "Mend the program first, and check what each call returns: look up the error (cudaGetErrorString). Work that "
+    "failed takes no time here."
+)
+
 
 def doubtful_recording(case: Case) -> Iterator[Finding]:
     """Yield defects, doubtful clocks, communication without its other ranks, whole graphs, late and missing data."""
-    if case.run.defects:
-        yield _defects(case.run.defects)
+    if failed := tuple(defect for defect in case.run.defects if defect.of_program):
+        yield _of_defects("failed-calls", "CUDA calls of the program failed", failed, FAILED)
+    if wrong := tuple(defect for defect in case.run.defects if not defect.of_program):
+        yield _of_defects("defective-reports", "Reports lack data or hold it wrongly", wrong)
     if clocks := case.run.clock_warnings:
         yield Finding(
             "doubtful-clocks",
@@ -140,17 +147,20 @@ def _counted(count: int) -> str:
     return "an iteration is" if count == 1 else f"{count} iterations are"
 
 
-def _defects(defects: tuple[Defect, ...]) -> Finding:
-    """Return one finding for all defects; the first that shows in figures is the worst."""
+def _of_defects(kind: str, title: str, defects: tuple[Defect, ...], advice: str = "") -> Finding:
+    """Return one finding for some defects; the first that shows in figures is the worst.
+
+    `advice`: instead of that on recordings.
+    """
     shows = any(d.shows for d in defects)
     much = any(d.share >= DEFECT_ROWS.value for d in defects)
     worst = max(defects, key=lambda d: (d.shows, d.share >= DEFECT_ROWS.value))
     more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
     return Finding(
-        "defective-reports",
-        f"Reports lack data or hold it wrongly{more}: {worst.sentence}",
+        kind,
+        f"{title}{more}: {worst.sentence}",
         0.0,
-        ADVICE if much else SOME if shows else FEW,
+        advice or (ADVICE if much else SOME if shows else FEW),
         evidence={"defects": [d.sentence for d in defects], "reports": sorted({r for d in defects for r in d.reports})},
         command="nsys2prv inspect RUN",
         severity="high" if much else "medium" if shows else "low",

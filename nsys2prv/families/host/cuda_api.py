@@ -26,8 +26,14 @@ LAUNCHING = {
     DeviceKind.MEMSET: r"^cu(da)?Memset",
     DeviceKind.GRAPH: r"^cu(da)?(Graph|StreamBeginCapture)",
 }
+# Calls that allocate memory.
+ALLOCATING = r"^cu(da)?(Malloc|HostAlloc|Mem(Alloc|HostAlloc|Create))"
+# Errors of work that has run on the device, which any later call returns, such as CUDA_ERROR_ILLEGAL_ADDRESS (700),
+# CUDA_ERROR_ASSERT (710) and CUDA_ERROR_LAUNCH_FAILED (719).
+FAULTS = (700, 702, 710, *range(714, 720))
 # CUDA_ERROR_NOT_READY, the answer of a query while work still runs.
 NOT_READY = 600
+_WORKS = re.compile("|".join([*(own for kind, own in LAUNCHING.items() if kind is not DeviceKind.GRAPH), ALLOCATING]))
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
@@ -51,7 +57,7 @@ def _count_launches(source: Source, calls: pl.DataFrame) -> None:
 
 
 def _count_failed(source: Source, calls: pl.DataFrame) -> None:
-    """Count calls that returned an error, by name, error and process."""
+    """Count calls that returned an error, by name, error and process: those whose work did not run, and others."""
     failed = calls.filter(~pl.col("returnValue").is_in([0, NOT_READY]))
     if failed.is_empty():
         return
@@ -60,7 +66,8 @@ def _count_failed(source: Source, calls: pl.DataFrame) -> None:
     by = failed.with_columns(text, process=process_of(pl.col("globalTid"))).group_by("name", "returnValue", "process")
     for name, code, process, rows in by.len().sort("name", "returnValue", "process").rows():
         error = f"{code} ({names[code]})" if code in names else str(code)
-        source.tally.drop(Loss.FAILED_CALL, rows, name, error, pid_of(process))
+        loss = Loss.FAILED_CALL if code in FAULTS or _WORKS.match(name) else Loss.OTHER_FAILED_CALL
+        source.tally.drop(loss, rows, name, error, pid_of(process))
 
 
 FAMILY = Family(
