@@ -174,8 +174,11 @@ class Run(NamedTuple):
     communicator_sizes: Mapping[str, int] = {}
     # Families with rows in the reports.
     recorded_families: frozenset[str] = frozenset()
-    # Defects of the reports, the worst first; and remarks that hardly matter.
+    # Defects of the reports, the worst first.
     defects: tuple[Defect, ...] = ()
+    # A profiler of counters ran kernels one after the other: only their lengths tell something.
+    serial: bool = False
+    # Remarks that hardly matter.
     details: tuple[str, ...] = ()
     # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)

@@ -14,7 +14,7 @@ import polars as pl
 from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, AnalyzedTask, Run, Sampled
 from nsys2prv.analysis.hardware import find_devices, hardware_of
 from nsys2prv.analysis.recording import recorded_spans, recording_of
-from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, said_losses
+from nsys2prv.analysis.remarks import other_losses, recorded_families, renumbered, runs_serially, said_losses
 from nsys2prv.analysis.samples_of_run import samples_of
 from nsys2prv.analysis.stored_intervals import (
     CALL_KINDS,
@@ -109,6 +109,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         communicator_sizes=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
         recorded_families=recorded_families(plan),
         defects=find_defects(plan.summaries),
+        serial=runs_serially(plan),
         recording=recording_of(plan),
         details=(*other_losses(plan, minor=True), *said_losses(plan, routine=True)),
         metrics=tuple(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.interning import GPU
-from nsys2prv.report.report import is_routine, is_unprocessed
+from nsys2prv.report.report import is_routine, is_serial, is_unprocessed
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
 
@@ -55,3 +55,8 @@ def recorded_families(plan: Plan) -> frozenset[str]:
         found.update(summary.uses["family"].unique())
         found.update(family for family, count in summary.counts.items() if count.rows or count.dropped)
     return frozenset(found)
+
+
+def runs_serially(plan: Plan) -> bool:
+    """Return True if a profiler of counters ran the kernels of any report one after the other."""
+    return any(is_serial(loss) for s in plan.summaries for loss in s.losses)

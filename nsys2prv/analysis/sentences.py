@@ -11,11 +11,14 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.window import recordings
 from nsys2prv.errors import few_ranks, short
 from nsys2prv.model.units import MS
+from nsys2prv.report.nvprof.database import SERIAL
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
 MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3
 # Share of the mean length of iterations from which on their median is told, too.
 MEDIAN_TOLERANCE = 0.2
+# In place of an efficiency.
+SERIAL_KERNELS = f"No efficiency: {SERIAL}."
 
 
 def run_size(analysis: Analysis) -> str:

@@ -13,7 +13,15 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
 from nsys2prv.analysis.frames import NCCL
-from nsys2prv.analysis.sentences import each_iteration, found_by, iteration_ns, left_out, run_size, window_name
+from nsys2prv.analysis.sentences import (
+    SERIAL_KERNELS,
+    each_iteration,
+    found_by,
+    iteration_ns,
+    left_out,
+    run_size,
+    window_name,
+)
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.commands.run_name import run_name
@@ -70,6 +78,9 @@ def _inputs(inputs: Sequence[Path]) -> str:
 
 def _efficiency(analysis: Analysis) -> Iterator[str]:
     """Yield the efficiency of the run, and of the phases that were asked for."""
+    if analysis.run.serial:
+        yield from wrap(SERIAL_KERNELS, WIDTH)
+        return
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
         yield f"Efficiency: {_parts(analysis.efficiency, analysis)}{nccl}"

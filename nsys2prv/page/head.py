@@ -11,7 +11,7 @@ from typing import Any
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding
-from nsys2prv.analysis.sentences import each_iteration, found_by, left_out, run_size, window_name
+from nsys2prv.analysis.sentences import SERIAL_KERNELS, each_iteration, found_by, left_out, run_size, window_name
 from nsys2prv.model.units import unit_of, words_of
 from nsys2prv.model.version import VERSION
 
@@ -47,6 +47,8 @@ def _window(analysis: Analysis) -> str:
 def verdict(analysis: Analysis) -> str:
     """Return the efficiency of the run as a product of its factors."""
     e, host = analysis.efficiency, analysis.host
+    if analysis.run.serial:
+        return f'<p class="note">{escape(SERIAL_KERNELS)}</p>'
     if e.measured:
         factors = (("load balance", e.load_balance), ("communication", e.communication),
                    ("orchestration", e.orchestration))  # fmt: skip

@@ -20,7 +20,7 @@ from nsys2prv.report.discover import without_ending
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
-from nsys2prv.report.nvprof.database import is_nvprof, open_nvprof
+from nsys2prv.report.nvprof.database import SERIAL, is_nvprof, open_nvprof
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
 
@@ -53,6 +53,11 @@ def is_unprocessed(text: str) -> bool:
 def is_routine(text: str) -> bool:
     """Return True for a warning that every report has."""
     return text.startswith(ROUTINE)
+
+
+def is_serial(text: str) -> bool:
+    """Return True for the remark of a report whose kernels a profiler of counters ran one after the other."""
+    return text.endswith(SERIAL)
 
 
 class Report:

@@ -18,7 +18,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss, Severity
-from nsys2prv.report.report import UNPROCESSED, is_unprocessed
+from nsys2prv.report.report import UNPROCESSED, is_serial, is_unprocessed
 from nsys2prv.run.report_summary import FamilyCount, Summary
 
 # Losses that are defects of the recording, the worst first, and their effect.
@@ -199,18 +199,27 @@ def _are_all_members(summaries: Sequence[Summary]) -> bool:
 
 
 def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:
-    """Yield the defects that families found in rows."""
+    """Yield the defects that families found in rows.
+
+    A profiler of counters records no calls, so that its kernels lack none.
+    """
     found: dict[tuple[int, str, str, str], list[tuple[Summary, int]]] = {}
     for summary in summaries:
         for family, count in summary.counts.items():
             for lost, rows in count.dropped.items():
-                if lost.loss in EFFECTS:
+                if lost.loss in EFFECTS and not (lost.loss is Loss.NO_CUDA_CALL and _has_no_calls(summary)):
                     key = (ORDER[lost.loss], family, lost.plain, EFFECTS[lost.loss])
                     found.setdefault(key, []).append((summary, rows))
     for (_, family, sentence, effect), held in sorted(found.items(), key=lambda item: item[0]):
         rows = sum(n for _, n in held)
         share = max(min(n / _rows(s.counts[family]), 1.0) for s, n in held)
         yield Defect(rows, f"{family}: {rows:,} {sentence}", effect, _names([s for s, _ in held]), share)
+
+
+def _has_no_calls(summary: Summary) -> bool:
+    """Return True for a report of counters of kernels without calls of CUDA."""
+    calls = summary.counts.get(CUDA_API.name, FamilyCount(summary.off.get(CUDA_API.name, 0)))
+    return not calls.rows and any(is_serial(loss) for loss in summary.losses)
 
 
 def _rows(count: FamilyCount) -> int:

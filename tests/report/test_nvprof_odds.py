@@ -102,6 +102,18 @@ def test_counters_of_kernels_are_listed_with_the_reason(tmp_path: Path, cli: Com
     assert "please report it" not in told.out
 
 
+def test_of_kernels_that_ran_one_by_one_no_efficiency_is_told(tmp_path: Path, cli: Command) -> None:
+    """Their calls are not recorded, which is no defect."""
+    kernels = [(*at(10 * n, 10 * n + 2), "f", n) for n in range(1, 30)]
+    metrics = {"METRIC": ("id value correlationId", [(1, bytes(8), 1)])}
+    for serial in (False, True):
+        tables = {"KERNEL": ("start end name correlationId", kernels)} | (metrics if serial else {})
+        told = cli("analyze", nvprof_file(tmp_path / f"{serial}.nvprof", **tables)).out
+        assert ("No efficiency: kernels ran one after the other, and again for each group" in told) == serial
+        assert ("Efficiency:" in told) != serial
+        assert ("Defect" in told) != serial
+
+
 def test_a_large_file_is_read_in_slices(tmp_path: Path) -> None:
     """Slices of some rows give the same bytes."""
     path, made = nvprof_file(tmp_path / "f.nvprof", **WORK), []
