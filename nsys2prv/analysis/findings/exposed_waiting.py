@@ -14,6 +14,7 @@ from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
+from nsys2prv.analysis.findings.thresholds import NEARLY_ALL
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.errors import few_ranks
 
@@ -97,13 +98,29 @@ def _why(case: Case, rest: pl.DataFrame, who: str) -> tuple[str, str]:
     unknown = waits.filter(pl.col("waited_for").is_null())
     if case.run.unchosen and 2 * unknown["exposed_waiting_ns"].sum() > waits["exposed_waiting_ns"].sum():
         return _for_unchosen(case, unknown), ADVICE_UNCHOSEN
-    of_messages = rest.filter(pl.col("operation").str.contains(MESSAGES))["exposed_waiting_ns"].sum()
-    if 2 * of_messages > rest["exposed_waiting_ns"].sum():
+    messages = pl.col("operation").str.contains(MESSAGES)
+    of_messages = rest.filter(messages)["exposed_waiting_ns"].sum()
+    if 2 * of_messages > rest["exposed_waiting_ns"].sum() or _in_a_chain(rest, messages):
         return f"{who} wait for others, each time for another rank,", ADVICE_MESSAGES
     causes = case.analysis.explanation.causes
     if 2 * causes.filter(kind=COMPUTE)["ns"].sum() > causes["ns"].sum():
         return f"{who} compute longer in turn, and others wait", ADVICE_COMPUTE
     return f"{who} wait for others, each time for another rank,", ADVICE
+
+
+def _in_a_chain(rest: pl.DataFrame, messages: pl.Expr) -> bool:
+    """Return True where others wait in collectives for a rank that had to wait for messages about as long.
+
+    In a wavefront the last rank waits longest for messages, and the first one longest for the last.
+    """
+    collectives = rest.filter(~messages & (pl.col("waited_for") != pl.col("rank")))
+    last = collectives.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum())
+    if last.is_empty():
+        return False
+    rank = last.sort("exposed_waiting_ns", "waited_for")["waited_for"][-1]
+    for_it = collectives.filter(waited_for=rank).group_by("rank").agg(pl.col("exposed_waiting_ns").sum())
+    own = float(rest.filter(messages, rank=rank)["exposed_waiting_ns"].sum())
+    return own >= NEARLY_ALL.value * float(for_it["exposed_waiting_ns"].max())  # type: ignore[arg-type]
 
 
 def _for_unchosen(case: Case, waits: pl.DataFrame) -> str:

@@ -249,6 +249,16 @@ def test_ranks_that_send_and_receive_at_once_are_no_pipeline(kind: str, name: st
         assert "send smaller pieces" in found[name].advice
 
 
+@pytest.mark.parametrize(("until", "told"), [(400, True), (150, False)])
+def test_a_wavefront_is_told_where_its_end_is_awaited_in_a_collective(until: int, told: bool) -> None:
+    """Rank 1 waits for a message for 3.9 or 1.4 ms, and rank 0 then for rank 1 for 4.1 ms."""
+    ranks = (
+        f"0| k @0 5-{until - 5}, x @1 {until - 5}-{until}, n @2 400-815, wait 20-990\n"
+        f"1| x @0 5-{until}, k @1 {until}-810, n @2 810-815, wait 20-990"
+    )
+    assert any("send smaller pieces" in one.advice for one in analysis_of(program(ranks)).findings) == told
+
+
 @pytest.mark.parametrize(
     ("steps", "seldom", "says", "advice"),
     [
