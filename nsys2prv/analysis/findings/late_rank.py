@@ -16,6 +16,7 @@ from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, dela
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
+from nsys2prv.analysis.findings.longer_call import longer_call
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.findings.shares_of_launches import advice_on_launches
@@ -23,7 +24,7 @@ from nsys2prv.analysis.findings.system_waiting import advice_on_call
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import MPI
-from nsys2prv.analysis.host_labels import call_of
+from nsys2prv.analysis.host_labels import LAUNCHING, call_of
 from nsys2prv.errors import short
 
 # Operations between two ranks.
@@ -64,7 +65,7 @@ def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
 
 
 def _lasting(case: Case, late: Latecomer) -> Finding:
-    cause = chief_cause(case, late.member)
+    cause = _longer_call(case, late, chief_cause(case, late.member))
     # It costs no more than others wait for it.
     delay = delay_of(case, late)
     gain = case.gain("delay=0")
@@ -97,6 +98,20 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
         cfg="views/collective_arrival",
         at_ns=late.at,
     )
+
+
+def _longer_call(case: Case, late: Latecomer, cause: ChiefCause | None) -> ChiefCause | None:
+    """Return the call of the system that takes the late rank most of its delay longer than others, or else the cause.
+
+    No cause has its name where it fills less than half of the host's work before a launch or a call of MPI.
+    """
+    if cause and not (cause.kind == HOST and cause.name.startswith(LAUNCHING)):
+        return cause
+    call = longer_call(case, late.member)
+    if call is None or 2 * call.ns < late.net_ns:
+        return cause
+    often = (cause.iterations, cause.of_iterations) if cause else (0, 0)
+    return ChiefCause(HOST, call.name, call.ns, *often, min(call.ns / late.net_ns, 1.0))
 
 
 def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:

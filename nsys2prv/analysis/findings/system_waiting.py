@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -14,19 +13,20 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
 from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
+from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS, SLEEPS
 from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
 from nsys2prv.analysis.frames import Run
 
 # Begin of the names of the threads in which PyTorch's Gloo exchanges data and launches its copies (ProcessGroupGloo).
 GLOO_THREAD = "pt_gloo"
-# Calls of the C library and the system that open, write and close files. Reads also wait for pipes and sockets.
-FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?2?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
 OF_FILES = (
     "The thread that launches opens, writes or closes files: write from another thread or process (asynchronous "
     "checkpoints), less often, or to a file system near the GPU."
 )
-# Calls that start processes or wait for their end.
-PROCESS_CALLS = re.compile(r"(?:v?fork|clone3?|posix_spawnp?|exec[lv]p?e?|wait|wait[34]|waitpid|waitid)$")
+OF_SLEEPING = (
+    "The host sleeps for a time that the program sets (time.sleep, usleep): see what it waits for, a file, a rate, "
+    "another process, and wait for that itself."
+)
 OF_PROCESSES = (
     "The thread that launches starts processes or waits for their end, as a DataLoader does in each epoch: keep them "
     "(persistent_workers=True), or start them before the loop."
@@ -82,6 +82,8 @@ def advice_on_call(run: Run, name: str) -> str:
     """Return advice on a call of the system in which a thread that launches is, by what it is for."""
     if PROCESS_CALLS.match(name):
         return OF_PROCESSES
+    if SLEEPS.match(name):
+        return OF_SLEEPING
     return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS.format(samples=see_samples(run))
 
 

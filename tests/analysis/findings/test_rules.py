@@ -249,6 +249,27 @@ def test_ranks_that_send_and_receive_at_once_are_no_pipeline(kind: str, name: st
         assert "send smaller pieces" in found[name].advice
 
 
+@pytest.mark.parametrize(
+    ("call", "says", "advice"),
+    [
+        ("os:clock_nanosleep 0-40, ", "Rank 1's `clock_nanosleep` delays rank 0", "The host sleeps"),
+        ("os:fsync 0-40, ", "Rank 1's `fsync` delays rank 0", "writes or closes files"),
+        # In it a thread may wait for others.
+        ("os:pthread_cond_wait 0-40, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+        ("os:clock_nanosleep 0-15, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+        ("", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+    ],
+)
+def test_a_call_that_is_less_than_half_of_the_host_work_but_all_of_the_delay_is_named(
+    call: str, says: str, advice: str
+) -> None:
+    """Both hosts work for 0.55 ms before they launch, and rank 1 is 0.4 ms longer in one call."""
+    ranks = f"0| k @55 56-300, n @56 300-345, wait 60-346\n1| {call}k @95 96-340, n @96 340-345, wait 100-346"
+    found = findings_of(program(ranks, every=400))["late-rank"]
+    assert found.title.startswith(says)
+    assert advice in found.advice
+
+
 @pytest.mark.parametrize(("until", "told"), [(400, True), (150, False)])
 def test_a_wavefront_is_told_where_its_end_is_awaited_in_a_collective(until: int, told: bool) -> None:
     """Rank 1 waits for a message for 3.9 or 1.4 ms, and rank 0 then for rank 1 for 4.1 ms."""
