@@ -126,5 +126,6 @@ def _in_a_chain(rest: pl.DataFrame, messages: pl.Expr) -> bool:
 def _for_unchosen(case: Case, waits: pl.DataFrame) -> str:
     """Return who waits for ranks that were not chosen, and for which. `waits`: EXPOSED of these waits."""
     waiting, others = waits["rank"].unique().to_list(), case.run.unchosen
-    late = f"{few_ranks(others)}, which was" if len(others) == 1 else f"others of {few_ranks(others)}, which were"
-    return f"{few_ranks(waiting).capitalize()} {'wait' if len(waiting) > 1 else 'waits'} for {late} not chosen,"
+    named = few_ranks(others)
+    late = f"{named}, which was not chosen," if len(others) == 1 else f"others of {named}, which were not chosen,"
+    return f"{few_ranks(waiting).capitalize()} {'wait for' if len(waiting) > 1 else 'waits for'} {late}"
