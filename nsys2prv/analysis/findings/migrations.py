@@ -8,9 +8,17 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.thresholds import MEDIUM
 from nsys2prv.analysis.frames import COPY, at_longest, covered_by, whole_with_ns
+from nsys2prv.analysis.idle_gaps import activities_around
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import time_in
+from nsys2prv.intervals.spans import Spans, difference, time_in
+
+ADVICE = (
+    "Prefetch (cudaMemPrefetchAsync) and advise (cudaMemAdvise) before kernels and host loops touch the memory, or use "
+    "device memory with explicit copies."
+)
+TO_HOST = "Unified Device-to-Host"
 
 
 def migrations(case: Case) -> Iterator[Finding]:
@@ -29,21 +37,42 @@ def migrations(case: Case) -> Iterator[Finding]:
         float(axis.sums(covered_by(axis, part, "device", spans)).max()) / case.step_count
         for part in (moved, kernels, both)
     )
-    sizes = moved["bytes"].drop_nulls()
+    sizes, back = moved["bytes"].drop_nulls(), _idle_for_host(case)
     yield Finding(
         "migrations",
         f"Managed memory migrates on demand, and kernels wait for it: {text_ms(time)} {case.unit}",
         time,
-        "Prefetch (cudaMemPrefetchAsync) and advise (cudaMemAdvise) before kernels and host loops touch the memory, or "
-        "use device memory with explicit copies.",
+        _of_host(back) * (back >= MEDIUM.value * case.iteration_ns) + ADVICE,
         evidence={
             "copies": moved.height,
             "bytes": round(sizes.sum() / case.step_count / len(case.run.devices)),
             "bytes_a_copy": round(float(sizes.to_numpy().mean())) if sizes.len() else None,
             "migrating_ns": round(migrating),
             "kernels_meanwhile_ns": round(waiting),
+            "idle_between_pages_to_host_ns": round(back),
         },
         command="nsys2prv analyze RUN --show memory,kernels",
         cfg="basics/page_faults",
         at_ns=int(moved.select(at_longest("ns")).item()),
+    )
+
+
+def _idle_for_host(case: Case) -> float:
+    """Return how long a device idles from one page that goes to the host to the next (ns of an iteration), at most.
+
+    Meanwhile the host works, or waits for a page that it touches.
+    """
+    axis, work = axis_over(case.analysis.window.spans, len(case.run.devices)), case.run.work
+    idle = difference(axis.spread(case.analysis.window.spans), covered_by(axis, work, "device"))
+    around = activities_around(work, axis, idle.end)
+    between = around.select(pl.all_horizontal(pl.col("after", "before") == TO_HOST)).fill_null(False).to_series()
+    chosen = between.to_numpy()
+    return float(axis.sums(Spans(idle.start[chosen], idle.end[chosen])).max()) / case.step_count
+
+
+def _of_host(idle: float) -> str:
+    """Return advice on pages that go back to the host one by one while a device idles (ns of an iteration)."""
+    return (
+        f"The device idles for {text_ms(idle)} between pages that the host faults back: prefetch them to the host "
+        "(cudaMemPrefetchAsync to cudaCpuDeviceId) before it touches them. "
     )

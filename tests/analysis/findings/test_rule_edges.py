@@ -137,6 +137,17 @@ def test_only_kernels_on_the_device_whose_pages_migrate_wait_for_them() -> None:
     assert beside.evidence["kernels_meanwhile_ns"] == pytest.approx(2e5, rel=0.1)
 
 
+@pytest.mark.parametrize(("until", "told"), [(990, True), (140, False)])
+def test_pages_that_the_host_faults_back_one_by_one_are_named(until: int, told: bool) -> None:
+    """From 100 on one goes back in each 100 us, and the device idles in between."""
+    pages = [f"c:Unified_Device-to-Host @0 {at}-{at + 1}" for at in range(100, until, 10)]
+    line = ", ".join(["c:Unified_Host-to-Device @0 5-50", "k @0 20-100", *pages, f"k @0 {until}-998"])
+    found = findings_of(program(f"0| {line}"))["migrations"]
+    assert ("between pages that the host faults back" in found.advice) == told
+    idle = 90_000 * (len(pages) - 1)
+    assert found.evidence["idle_between_pages_to_host_ns"] == pytest.approx(idle, rel=0.01)
+
+
 def test_blocks_and_multiprocessors_are_of_the_longest_kernel() -> None:
     run = program("0| k @0 5-405\n1| k @0 5-305")
     blocks = pl.when(pl.col("task") == 0).then(33).otherwise(50)
