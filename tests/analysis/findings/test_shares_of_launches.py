@@ -64,7 +64,11 @@ def test_the_advice_on_a_late_rank_is_of_what_it_launches() -> None:
 
 @pytest.mark.parametrize(
     ("call", "advice"),
-    [("clock_nanosleep", "sleeps for a time that the program sets"), ("fwrite", "files"), ("fork", "persistent_workers=True")],
+    [
+        ("clock_nanosleep", "sleeps for a time that the program sets"),
+        ("fwrite", "files"),
+        ("fork", "persistent_workers=True"),
+    ],
 )
 def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call: str, advice: str) -> None:
     for phase, named in (("", call), (", busy 8-884", f"busy ({call})")):
