@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, LOW, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
+from nsys2prv.analysis.findings.finding import Finding, FindingSeverity, named_ranks
+from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, LOW, MEDIUM, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
 from nsys2prv.analysis.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.analysis.waiting import ALL_OPERATIONS
@@ -68,6 +68,9 @@ def _unmatched(case: Case) -> Iterator[Finding]:
     share, own = case.unmatched, case.analysis.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
     if share < UNMATCHED.value:
         return
+    ranks = max(own.height, 1)
+    of_window = float(own["unmatched_ns"].sum()) / ranks / max(case.analysis.window.spans.total(), 1)
+    severity: FindingSeverity = "high" if share >= MOSTLY_UNMATCHED.value else "medium"
     yield Finding(
         "unmatched-communication",
         f"{100 * share:.0f} % of the time in communication has no partner in the reports: waiting in it counts as "
@@ -78,7 +81,8 @@ def _unmatched(case: Case) -> Iterator[Finding]:
         ranks=named_ranks(own.filter(pl.col("unmatched_ns") > 0)["rank"]),
         evidence={"communication_ns": own["ns"].sum(), "unmatched_ns": own["unmatched_ns"].sum()},
         command="nsys2prv analyze RUN --show waiting",
-        severity="high" if share >= MOSTLY_UNMATCHED.value else "medium",
+        # Of little communication hardly a figure depends.
+        severity=severity if of_window >= MEDIUM.value else "low",
     )
 
 

@@ -184,8 +184,10 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
         )
     place = pause_text(chief_pause(case, case.usual_time()))
     if call := long_call(case, starved):
+        # Part of the call may count for another cause, as a wait for the device that ends in it.
+        lasting = f" for {text_ms(call.ns)}" if call.ns <= starved else ""
         return (
-            f"Host-bound: the host is in `{call.name}` for {text_ms(call.ns)}, and the device has no work",
+            f"Host-bound: the host is in `{call.name}`{lasting}, and the device has no work",
             f"{_processes_for_gpus(case)}{advice_on_graphs(case)}{advice_on_long_call(case, call.name)}"
             + (f" Look{place}." if place else ""),
         )
