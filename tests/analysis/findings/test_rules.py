@@ -731,6 +731,13 @@ def test_communication_without_its_other_ranks_is_named(apart: int, named: bool)
         assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "high")
 
 
+def test_little_communication_without_its_other_ranks_is_of_low_severity() -> None:
+    run = program("0| k @0 5-400, n @10 500-520\n1| k @0 5-400, n @10 700-720")
+    found = findings_of(run._replace(parts=parts_by_order(run, run.parts.clear())))["unmatched-communication"]
+    assert found.title.startswith("100 % of the time")
+    assert found.severity == "low"
+
+
 def test_host_work_without_a_name_is_known_by_what_it_launches() -> None:
     late = "k @500 505-900, n @510 900-905"
     found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
