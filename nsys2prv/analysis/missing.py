@@ -41,7 +41,7 @@ def has_lost_work(run: Run) -> bool:
 
 def _lacks_work(run: Run) -> bool:
     # Where the calls of the program failed there was none to record.
-    failed = any(defect.of_program for defect in run.defects)
+    failed = any(defect.of_program and defect.shows for defect in run.defects)
     return run.work.is_empty() and KERNELS.name not in run.recorded_families and not failed
 
 

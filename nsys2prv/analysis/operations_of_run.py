@@ -24,8 +24,8 @@ from nsys2prv.run.plan import Plan
 
 # Columns of places by which a stream is found, and its context.
 _STREAM, _CONTEXT = ("process", "context", "stream"), ("process", "context")
-# How long before a time calls are read that make streams wait in it (ns): far longer than a host runs ahead of its
-# device, which holds some thousand launches in its queue.
+# Streams may wait in a chosen time for calls that were made so long before (ns): far longer than a host runs ahead of
+# its device, which holds some thousand launches in its queue.
 CALLED_BEFORE = 10_000_000_000
 
 
@@ -36,7 +36,7 @@ def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits, span: Sp
     """
     clocks = plan.alignment
     known = run._replace(
-        waits=gather_waits(plan, span),
+        waits=gather_waits(plan, span and _calling(run, span)),
         clock_error=clocks.error,
         clock_of=_clock_of(plan),
         clock_warnings=clocks.warnings,
@@ -85,14 +85,19 @@ def gather_parts(plan: Plan, folder: Path, batch_rows: int) -> pl.DataFrame:
     )
 
 
+def _calling(run: Run, span: Span) -> Span:
+    """Return the time in which calls were made for which hosts or streams may wait in a chosen time (merged ns)."""
+    first = run.calls["start"].min()
+    begun = span.start if first is None else int(first)  # type: ignore[arg-type]
+    return Span(min(span.start - CALLED_BEFORE, begun), span.end)
+
+
 def gather_waits(plan: Plan, span: Span | None = None) -> pl.DataFrame:
     """Return WAIT of all calls that make a stream or a host thread with a row wait for device work.
 
-    `span` (merged ns): at least of the calls in it, and of those for so long before it (CALLED_BEFORE) as streams may
-    still wait for.
+    `span` (merged ns): at least of those that are called in it.
     """
-    called = span and Span(span.start - CALLED_BEFORE, span.end)
-    parts = [pl.DataFrame(schema=WAIT), *_waits(plan, called)]
+    parts = [pl.DataFrame(schema=WAIT), *_waits(plan, span)]
     return pl.concat(parts).sort("time", "row", maintain_order=True)
 
 

@@ -74,7 +74,7 @@ def main_ranges(run: Run) -> pl.DataFrame:
     ranges = run.ranges
     own = ~pl.col("domain").is_in(LIBRARY_DOMAINS)
     length = (pl.col("end") - pl.col("start")).filter(own)
-    lasting = ranges.group_by("task", "row").agg(total=length.sum(), ranges=length.len()).filter(pl.col("ranges") > 0)
+    lasting = ranges.group_by("task", "row").agg(total=length.sum(), count=length.len()).filter(pl.col("count") > 0)
     main = lasting.sort("task", "total", "row", descending=[False, True, False]).unique("task", keep="first")
     kept = ranges.select(own & pl.col("row").is_in(main["row"].to_list())).to_series()
     # Often one thread has them all, and millions of ranges need no copy.

@@ -49,7 +49,7 @@ def _recorded_time(analysis: Analysis) -> str:
     here = [rank for rank, span in known.items() if span.start < window.end and span.end > window.start]
     if len(here) == len(known):
         return "the time in which all ranks recorded"
-    return f"the chosen time, in which only {few_ranks(here)} recorded"
+    return f"the time in which only {few_ranks(here)} recorded"
 
 
 def left_out(analysis: Analysis) -> Iterator[str]:

@@ -33,7 +33,7 @@ STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")
 class Prediction(NamedTuple):
     """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay.
 
-    `without_effect`: those of the changes that change nothing in this run, where they were looked for.
+    `without_effect`: those of the changes that change nothing in this run; only `what_if` looks for them.
     """
 
     changes: tuple[str, ...]

@@ -21,8 +21,8 @@ def recorded(run: Run) -> dict[int, tuple[int, int]]:
 def recordings(run: Run) -> Mapping[int, Span]:
     """Return from when to when (ns) each task of a run was recorded, by its first and its last event.
 
-    It is empty where only a part of the run is known: there, nothing tells a rank that did nothing from one that did
-    not record.
+    The times are those of all of the run, also where a part of it was chosen. They are empty where that part alone is
+    known: there, nothing tells a rank that did nothing from one that did not record.
     """
     if run.recorded or run.chosen:
         return run.recorded

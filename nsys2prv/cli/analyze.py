@@ -74,6 +74,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
         selection=group_of(Selection, given),
         options=group_of(RunOptions, given),
         execution=group_of(Execution, given),
+        in_part=True,
     )
     if form == "json":
         say_json(found.as_json())

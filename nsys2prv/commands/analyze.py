@@ -65,15 +65,17 @@ def analyze(
     selection: Selection = Selection(),
     options: RunOptions = RunOptions(),
     execution: Execution = Execution(),
+    in_part: bool = False,
 ) -> Analysis:
     """Return the figures of a run, without writing a trace.
 
     `inputs` are files and folders; a folder means every report below it. `question`: the figures to find;
     `selection`: the part of the run that is analyzed; `options`: how the reports become one run; `execution`: how the
-    work is done, each report by one process. Intermediate files lie in the system's temporary folder by default. Raises
-    Nsys2prvError.
+    work is done, each report by one process; `in_part`: of a run that does not fit in memory, analyze the middle part
+    that does, and say so in its remarks; else it is refused. Intermediate files lie in the system's temporary folder by
+    default. Raises Nsys2prvError.
     """
-    with open_run(inputs, selection, options, question.metrics, execution) as run:
+    with open_run(inputs, selection, options, question.metrics, execution, in_part) as run:
         return on_polars_thread(conclude)(run, question)
 
 
@@ -84,11 +86,12 @@ def open_run(
     options: RunOptions = RunOptions(),
     metrics: Sequence[str] = (TENSOR,),
     execution: Execution = Execution(),
+    in_part: bool = False,
 ) -> Iterator[Run]:
     """Open the frames of a run on one clock, as for `analyze`; they are valid inside the context, as samples are files.
 
     With Dask the files are in `spill_dir` or the current folder, which workers on other machines have to see.
-    `metrics`: parts of the names of GPU metrics.
+    `metrics`: parts of the names of GPU metrics; `in_part`: see `analyze`.
     """
     jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
     profiles = read_profiles(options)
@@ -116,11 +119,13 @@ def open_run(
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
         asked = None if whole else Span(*chosen_span(plan, selection))
-        span, left_out = part_in_memory(plan, asked, memory, limits)
+        span, left_out, refusal = part_in_memory(plan, asked, memory, limits, in_part)
         run = gather(plan, options.hosts, [str(error) for error in failed], span)
+        if refusal and run.work.is_empty() and STREAM in plan.objects.rows.kind:
+            raise refusal
         run = on_polars_thread(with_profiles)(run, plan, profiles)
         run = on_polars_thread(with_operations)(run, plan, folder, limits, span)
-        run = run._replace(remarks=(*run.remarks, *left_out), foremost=(*run.foremost, *left_out))
+        run = run._replace(remarks=(*run.remarks, *left_out), foremost=(*left_out, *run.foremost))
         yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
 
 

@@ -214,18 +214,35 @@ def test_an_analysis_takes_the_middle_part_that_memory_allows(
     limits = Limits(batch_rows=64, interval_memory=120_000 if time else 40_000, range_memory=0)
     execution = nsys2prv.Execution(jobs=1, memory=WORKER, limits=limits)
     asked = nsys2prv.Selection(time=time)
-    with analyze_module.open_run(gpt_ddp, asked, execution=execution) as run:
+    with analyze_module.open_run(gpt_ddp, asked, execution=execution, in_part=True) as run:
         assert run.chosen
         low, high = run.chosen
         begin, end = time or (0, run.duration)
     assert begin < low < (begin + end) / 2 < high < end
-    part = nsys2prv.analyze(gpt_ddp, selection=asked, execution=execution).as_json()
+    part = nsys2prv.analyze(gpt_ddp, selection=asked, execution=execution, in_part=True).as_json()
     wanted = nsys2prv.analyze(gpt_ddp, selection=nsys2prv.Selection(time=(low, high))).as_json()
     said = part["warnings"].pop()
     assert re.match(
-        rf"left out: all but {low / 1e9:.3f} to {high / 1e9:.3f} s: an analysis of all takes about .* MB .*--time", said
+        rf"left out: all but {low / 1e9:.6f} to {high / 1e9:.6f} s: an analysis of all takes about .* MB .*--time", said
     )
     assert part == wanted
+    assert (low % 1000, high % 1000) == (0, 0)
+    # Other commands answer for all that was asked for, or not at all.
+    with pytest.raises(UsageError, match="intervals at once takes about"):
+        nsys2prv.what_if(gpt_ddp, ["transfer=0"], selection=asked, execution=execution)
+    with pytest.raises(UsageError, match="intervals at once takes about"):
+        nsys2prv.compare(gpt_ddp, gpt_ddp, selection=asked, execution=execution)
+
+
+def test_a_part_without_device_activity_is_no_analysis(tmp_path: Path) -> None:
+    """Nothing runs in the middle of the chosen time: the error is that of the memory, and not of that time."""
+    report = Path("sample_reports/single/saxpy.sqlite")
+    limits = Limits(batch_rows=16, interval_memory=4_000_000, range_memory=0)
+    selection = nsys2prv.Selection(time=(0, 1_000_000_000))
+    with pytest.raises(UsageError, match="intervals at once takes about"):
+        nsys2prv.analyze(
+            report, selection=selection, execution=nsys2prv.Execution(memory=WORKER, limits=limits), in_part=True
+        )
 
 
 def test_ranges_count_in_the_memory_of_an_analysis(gpt_ddp: list[Path]) -> None:

@@ -47,9 +47,12 @@ def allocations(case: Case) -> Iterator[Finding]:
         return
     calls = case.kept_calls(case.run.calls.filter(IS_ALLOCATION))
     in_loop = bool(case.analysis.window.iterations) or _all_along(case)
-    one_call = None if in_loop else _one_call(case, calls, mean)
-    if not in_loop and one_call is None:
-        return
+    at = longest_at(case.starved, "allocating")
+    if not in_loop:
+        calls = _one_call(case, calls, mean)
+        if calls.is_empty():
+            return
+        at = int(calls["start"][0])
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, total = by_name.sort("ns", "name", descending=[True, False]).row(0)
     ranks = calls["task"].n_unique()
@@ -58,7 +61,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         "allocations",
         f"{what} ({name}), and the device waits {text_ms(cost)} {case.unit}" + case.mostly_in_long("allocating"),
         cost,
-        _advice(name) if in_loop else ONCE,
+        ONCE if not in_loop and _is_first(case, calls) else _advice(name),
         ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),
         iterations=case.iterations,
         evidence={
@@ -69,20 +72,28 @@ def allocations(case: Case) -> Iterator[Finding]:
         },
         command="nsys2prv analyze RUN --show api,idle",
         cfg="basics/cuda_api",
-        at_ns=longest_at(case.starved, "allocating") if in_loop else one_call,
+        at_ns=at,
     )
 
 
-def _one_call(case: Case, calls: pl.DataFrame, idle: float) -> int | None:
-    """Return when the longest call begins (ns), if devices idle for most of the time in calls of its name.
+def _one_call(case: Case, calls: pl.DataFrame, idle: float) -> pl.DataFrame:
+    """Return the longest call of the name that covers half of the time of devices during allocations; else none.
 
-    It alone is as long as most of that time, too; else None.
-    `calls`: CALLS that allocate, with `ns`; `idle`: the time of devices during these (ns of an iteration, the mean).
+    It alone is half as long as that time. `calls`: CALLS that allocate, with `ns`; `idle`: that time (ns of an
+    iteration, the mean).
     """
-    longest = calls.sort("ns", "start").row(-1, named=True)
-    of_name = IS_ALLOCATION & (pl.col("name").cast(pl.String) == longest["name"])
-    meanwhile = float(calls_meanwhile(case, of_name)["each_ns"].sum())
-    return int(longest["start"]) if min(longest["ns"], meanwhile) >= ONE_PLACE.value * idle else None
+    meanwhile = calls_meanwhile(case, IS_ALLOCATION)
+    least = ONE_PLACE.value * idle
+    if meanwhile.is_empty() or meanwhile["each_ns"][0] < least:
+        return calls.clear()
+    of_name = calls.filter(pl.col("name").cast(pl.String) == str(meanwhile["name"][0]), pl.col("ns") >= least)
+    return of_name.sort("ns", "start", "row").tail(1)
+
+
+def _is_first(case: Case, call: pl.DataFrame) -> bool:
+    """Return True for a call before its process uses a device: it may make the context."""
+    own = case.run.work.filter(pl.col("task") == call["task"][0])
+    return own.is_empty() or int(call["start"][0]) < int(own["start"].min())  # type: ignore[arg-type]
 
 
 def _advice(call: str) -> str:

@@ -68,8 +68,9 @@ def _unmatched(case: Case) -> Iterator[Finding]:
     share, own = case.unmatched, case.analysis.explanation.communication.filter(pl.col("operation") == ALL_OPERATIONS)
     if share < UNMATCHED.value:
         return
-    ranks = max(own.height, 1)
-    of_window = float(own["unmatched_ns"].sum()) / ranks / max(case.analysis.window.spans.total(), 1)
+    # The GPUs of a rank communicate at one time.
+    communicating = max(own.height, len(case.run.devices), 1)
+    of_window = float(own["unmatched_ns"].sum()) / communicating / max(case.analysis.window.spans.total(), 1)
     severity: FindingSeverity = "high" if share >= MOSTLY_UNMATCHED.value else "medium"
     yield Finding(
         "unmatched-communication",
@@ -93,7 +94,7 @@ def _late_capture(case: Case) -> Iterator[Finding]:
     """
     late = [one for one in case.analysis.window.left_out if one.late]
     waited = _longest_unrecorded(case)
-    if not late and waited < LOW.value * case.analysis.window.spans.total():
+    if not late and (not waited or waited < LOW.value * case.analysis.window.spans.total()):
         return
     why, ranks = (late[0].why, [rank for one in late for rank in one.ranks]) if late else _begun_apart(case)
     left_out = f"findings leave out {text_ms(waited)} of waiting for ranks that did not record yet"
@@ -121,8 +122,8 @@ def _longest_unrecorded(case: Case) -> int:
 def _begun_apart(case: Case) -> tuple[str, Sequence[int]]:
     """Return in words which ranks began to record apart from others, and these."""
     times = {task: times for task, times in recordings(case.run).items() if task in case.run.rank_tasks}
-    # Before the first activity no rank waits.
-    begin = max(case.analysis.window.start, case.run.active.start, min(start for start, _ in times.values()))
+    # In the window ranks wait from the first event of any of them on.
+    begin = max(case.analysis.window.start, min(start for start, _ in times.values()))
     late = [task for task, (start, _) in times.items() if start > begin]
     ranks, why = begun_apart(set(times), late, times, case.run.ranks)
     return why, ranks

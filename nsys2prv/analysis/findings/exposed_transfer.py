@@ -34,12 +34,15 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     operation = ", ".join(named["operation"].head(OPERATIONS_NAMED))
     transfer, exposed, size = named.select(pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum()).row(0)
     ranks = max(moved["rank"].n_unique(), 1)
+    of_named = moved.join(named, on=["kind", "operation"], how="semi")
+    by_rank = of_named.group_by("rank").agg(pl.sum("exposed_transfer_ns"))
+    most_of_rank = float(by_rank["exposed_transfer_ns"].max() or 0) / case.step_count  # type: ignore[arg-type]
     rate = size / transfer if transfer else 0.0
     each = 1 / ranks / case.step_count
     # A replay takes for transfers what it cannot tell from them, such as waiting for ranks that were not chosen. Where
     # all ranks are known, transfers of those that hand on what they received add up.
-    gain = min(case.gain("transfer=0"), exposed * each if case.run.unchosen else exposed / case.step_count)
-    in_turn = ", of several ranks in turn" if gain > exposed * each else ""
+    gain = min(case.gain("transfer=0"), most_of_rank if case.run.unchosen else exposed / case.step_count)
+    in_turn = ", of several ranks in turn" if gain > most_of_rank else ""
     if not gain or gain < LOW.value * case.iteration_ns:
         yield from _as_slow_hosts(case, operation, exposed * each, at)
         return

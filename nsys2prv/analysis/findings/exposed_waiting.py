@@ -19,7 +19,7 @@ from nsys2prv.analysis.frames import NCCL
 from nsys2prv.errors import few_ranks
 
 # Operations in which a rank waits for a message of another.
-MESSAGES = r"(?i)recv|MPI_(wait|test|m?probe)"
+RECEIVES = r"(?i)recv|MPI_(wait|test|m?probe)"
 ADVICE = (
     "See in the trace what they did before: the operating system, data or allocations disturb them "
     "one after the other. Fewer points where all ranks meet wait less."
@@ -98,7 +98,7 @@ def _why(case: Case, rest: pl.DataFrame, who: str) -> tuple[str, str]:
     unknown = waits.filter(pl.col("waited_for").is_null())
     if case.run.unchosen and 2 * unknown["exposed_waiting_ns"].sum() > waits["exposed_waiting_ns"].sum():
         return _for_unchosen(case, unknown), ADVICE_UNCHOSEN
-    messages = pl.col("operation").str.contains(MESSAGES)
+    messages = pl.col("operation").str.contains(RECEIVES)
     of_messages = rest.filter(messages)["exposed_waiting_ns"].sum()
     if 2 * of_messages > rest["exposed_waiting_ns"].sum() or _in_a_chain(rest, messages):
         return f"{who} wait for others, each time for another rank,", ADVICE_MESSAGES
@@ -120,7 +120,7 @@ def _in_a_chain(rest: pl.DataFrame, messages: pl.Expr) -> bool:
     rank = last.sort("exposed_waiting_ns", "waited_for")["waited_for"][-1]
     for_it = collectives.filter(waited_for=rank).group_by("rank").agg(pl.col("exposed_waiting_ns").sum())
     own = float(rest.filter(messages, rank=rank)["exposed_waiting_ns"].sum())
-    return own >= NEARLY_ALL.value * float(for_it["exposed_waiting_ns"].max())  # type: ignore[arg-type]
+    return own > 0 and own >= NEARLY_ALL.value * float(for_it["exposed_waiting_ns"].max())  # type: ignore[arg-type]
 
 
 def _for_unchosen(case: Case, waits: pl.DataFrame) -> str:

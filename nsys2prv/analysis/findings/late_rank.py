@@ -101,17 +101,16 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
 
 
 def _longer_call(case: Case, late: Latecomer, cause: ChiefCause | None) -> ChiefCause | None:
-    """Return the call of the system that takes the late rank most of its delay longer than others, or else the cause.
+    """Return the call of the system in which this rank is longer than others by half of its delay; else the cause.
 
-    No cause has its name where it fills less than half of the host's work before a launch or a call of MPI.
+    Host work takes the name of a call only where that fills half of it, so that such a call may be no cause by name.
     """
     if cause and not (cause.kind == HOST and cause.name.startswith(LAUNCHING)):
         return cause
     call = longer_call(case, late.member)
     if call is None or 2 * call.ns < late.net_ns:
         return cause
-    often = (cause.iterations, cause.of_iterations) if cause else (0, 0)
-    return ChiefCause(HOST, call.name, call.ns, *often, min(call.ns / late.net_ns, 1.0))
+    return ChiefCause(HOST, call.name, call.ns, 0, 0, min(call.ns / late.net_ns, 1.0))
 
 
 def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:

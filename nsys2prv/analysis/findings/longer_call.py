@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS, SLEEPS
 from nsys2prv.analysis.host import main_rows
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import one_span, time_in
 
 # Calls that keep a host by themselves. In others it waits for threads or ranks that are late for reasons of their own.
 OWN_CALLS = "|".join(f"^(?:{calls.pattern})" for calls in (FILE_CALLS, PROCESS_CALLS, SLEEPS))
@@ -22,16 +25,16 @@ class LongerCall(NamedTuple):
 
 
 def longer_call(case: Case, rank: int) -> LongerCall | None:
-    """Return the call in which the main thread of a rank is longest beyond those of others (their median); else None.
+    """Return the call in which the launching threads of a rank are longest beyond those of others; None: none.
 
-    Calls count in which a host is by itself (OWN_CALLS), in the iterations of the window.
+    Others count by their median. Calls count in which a host is by itself (OWN_CALLS), in the iterations of the window,
+    but for the time in which it waits for its device: there it may sleep and delay nobody.
     """
-    calls, task = case.run.calls, case.run.task_by_rank[rank]
-    others = [other for other in case.run.rank_tasks if other != task]
+    run, task = case.run, case.run.task_by_rank[rank]
+    others = [other for other in run.rank_tasks if other != task]
     name = pl.col("name").cast(pl.String)
-    own = calls.filter(pl.col("kind") == "os", name.str.contains(OWN_CALLS))
-    of_main = own.join(main_rows(calls), on=["task", "row"], how="semi")
-    sums = case.kept_calls(of_main).group_by("task", name).agg(pl.col("ns").sum())
+    own = run.calls.filter(pl.col("kind") == "os", name.str.contains(OWN_CALLS), pl.col("row").is_in(_threads(case)))
+    sums = _without_waits(case, case.kept_calls(own)).group_by("task", name).agg(pl.col("ns").sum())
     of_rank = sums.filter(task=task)
     if of_rank.is_empty() or not others:
         return None
@@ -41,3 +44,23 @@ def longer_call(case: Case, rank: int) -> LongerCall | None:
     more = of_rank.join(usual, on="name").select("name", more=pl.col("ns") - pl.col("ns_right")).sort("more", "name")
     call, ns = more.row(-1)
     return LongerCall(call, ns / case.step_count) if ns > 0 else None
+
+
+def _threads(case: Case) -> list[int]:
+    """Return the rows of the threads that launch, and of the main threads of tasks that launch nothing."""
+    launching = case.run.work.select("task", row="caller_row").drop_nulls().unique()
+    others = main_rows(case.run.calls).join(launching, on="task", how="anti")
+    return sorted({*launching["row"], *others["row"]})
+
+
+def _without_waits(case: Case, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return calls with `ns` less the time in which the same thread waits for its device."""
+    rows = calls["row"].unique().sort().to_numpy()
+    waits = case.device_waits.filter(pl.col("row").is_in(rows.tolist()))
+    if waits.is_empty():
+        return calls
+    axis = axis_over(one_span(int(calls["start"].min()), int(calls["end"].max())), len(rows))  # type: ignore[arg-type]
+    waiting = axis.union(*(np.searchsorted(rows, waits["row"]), *(waits[c].to_numpy() for c in ("start", "end"))))
+    thread = np.searchsorted(rows, calls["row"].to_numpy())
+    begin, end = (time_in(waiting, axis.at(thread, calls[c].to_numpy())) for c in ("start", "end"))
+    return calls.with_columns(pl.col("ns") - pl.Series(end - begin))

@@ -35,9 +35,8 @@ MEMORY_OPTION = Option(
     "Memory limit for all processes together, such as 4GiB (default: half of what is free; to analyze, all of it).",
     "It limits `--jobs`: each process may take 750 MB ([why](scaling.md#long-reports)). `analyze` holds the intervals "
     "of the run in memory at once, about 260 bytes for each call and device activity and 110 for each NVTX range. "
-    "Of a run that cannot fit, it analyzes the middle part that does, and says so; with `--time`, `--nvtx` or "
-    "`--ranks` only the chosen intervals count. `translate` refuses what needs all of such a run, as "
-    "`--also critical_path`",
+    "Of a run that cannot fit, it analyzes the middle part that does, and says so; other commands refuse what needs "
+    "all of such a run. With `--time`, `--nvtx` or `--ranks` only the chosen intervals count",
     value="SIZE",
 )
 SPILL_DIR_OPTION = Option(

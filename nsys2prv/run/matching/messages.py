@@ -93,7 +93,7 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, MatchCounts]:
     counts.leave(sides.filter(pl.col("rank") == UNKNOWN_NUMBER), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
     numbered = with_operation(known)
-    # What lacks a part of the key would equal no other end, and not even itself.
+    # What lacks a part of the key equals no other end, and not even itself.
     lacking = pl.any_horizontal(pl.col(MESSAGE_KEY).is_null())
     counts.leave(numbered.filter(lacking), Loss.NO_PEER)
     ordered = numbered.filter(~lacking).sort("task", "row", "time", "size")

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import analysis_of, findings_of, of_processes, program
+from programs import UNIT, analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.case import Case, case_of
@@ -25,9 +25,12 @@ from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
-from nsys2prv.analysis.frames import AnalyzedTask, Hardware, at_longest
+from nsys2prv.analysis.frames import TEXT, AnalyzedTask, Hardware, at_longest
+from nsys2prv.analysis.missing import has_lost_work, missing_data
 from nsys2prv.analysis.question import Question
+from nsys2prv.model.losses import Loss
 from nsys2prv.report.identity import Capacity
+from nsys2prv.run.defects import EFFECTS, Defect
 
 GOOD = "0| k @0 2-500, k @10 500-990, n @20 990-995\n1| k @0 2-500, k @10 500-990, n @20 990-995"
 LATE = """
@@ -489,3 +492,62 @@ def test_ranks_wait_as_long_in_mpi_whatever_their_devices(devices: int, kind: st
 )
 def test_a_short_cost_is_told_in_us(cost: int, said: str) -> None:
     assert Finding("any", "", cost, "").cost_text == said
+
+
+def test_general_advice_stays_beside_a_hidden_collective() -> None:
+    """No rank waits for a message, and none exposed for another one in a collective."""
+
+    def advice_of(*ends: str) -> str:
+        run = program(
+            "\n".join(f"{r}| k @0 5-100, n @1 100-500, k @2 505-990{end}, wait 20-992" for r, end in enumerate(ends))
+        )
+        unknown = pl.col("operation") % 100 == 0
+        last = pl.when(unknown).then(pl.col("began") + 300 * UNIT).otherwise("last")
+        parts = run.parts.with_columns(waited_for=pl.when(unknown).then(None).otherwise("waited_for"), last=last)
+        return findings_of(run._replace(parts=parts))["exposed-waiting"].advice
+
+    assert advice_of(", n @3 600-800", ", n @3 790-800") == advice_of("", "")
+
+
+@pytest.mark.parametrize(("picture", "gpus"), [("500-508", 1), ("500-508", 4)])
+def test_the_severity_of_communication_without_partners_is_that_of_its_time_on_a_gpu(picture: str, gpus: int) -> None:
+    late = picture.replace("50", "70")
+    lines = "\n".join(f"{device}| k @0 5-400, n @10 {picture if device < gpus else late}" for device in range(2 * gpus))
+    run = of_processes(program(lines), gpus)
+    none = pl.lit(None, pl.Int64)
+    found = findings_of(run._replace(parts=run.parts.with_columns(last=none, waited_for=none)))
+    assert found["unmatched-communication"].severity == "low"
+
+
+@pytest.mark.parametrize(("share", "lost"), [(1e-6, True), (0.5, False)])
+def test_one_failed_call_does_not_hide_that_device_activity_was_lost(share: float, lost: bool) -> None:
+    run = program("0| k @0 5-400, cuda:cudaLaunchKernel 0-1")
+    failed = Defect(1, "1 call of cudaMalloc that returned 2", EFFECTS[Loss.FAILED_CALL], ("report",), share)
+    empty = run._replace(work=run.work.clear(), recorded_families=frozenset({"cuda_api"}), defects=(failed,))
+    assert has_lost_work(empty) == lost
+    assert any("device activity" in what for what in missing_data(empty)) == lost
+
+
+def test_transfers_of_one_rank_are_not_in_turn() -> None:
+    """Both ranks transfer for 1 ms, and rank 1 computes meanwhile."""
+    rank = "k @0 0-400, n @0 400-500, k @0 500-501"
+    found = findings_of(program(f"0| {rank}, wait 5-990\n1| {rank}, k @0 380-505, wait 5-990"))["exposed-transfer"]
+    assert found.evidence["gain_without_transfers_ns"] == 100 * UNIT
+    assert "in turn" not in found.title
+
+
+def test_ranks_wait_in_mpi_before_the_first_kernel_for_one_that_records_later() -> None:
+    run = program("0| k @400 405-800, mpi:MPI_Barrier 0-300\n1| k @400 405-800, mpi:MPI_Barrier 290-300", steps=1)
+    parts = program("0| k @0 5-400, n @10 400-905\n1| k @0 5-400, n @10 400-905", steps=1).parts
+    began = pl.Series([0, 290 * UNIT])
+    late = {
+        "last": pl.lit(290 * UNIT, pl.Int64),
+        "waited_for": pl.lit(1, pl.Int64),
+        "ended": pl.lit(300 * UNIT, pl.Int64),
+    }
+    calls = parts.with_columns(row=pl.Series([0, 3]), began=began, family=pl.lit("mpi", TEXT), **late)
+    first = run._replace(ranges=run.ranges.filter(pl.col("task") == 0), parts=calls)
+    found = {one.id: one for one in conclude(first, Question(window="trace", metrics=())).findings}
+    assert found["late-capture"].title.startswith(
+        "Ranks do not begin to record together: rank 1 began to record 3 ms after"
+    )

@@ -256,6 +256,8 @@ def test_ranks_that_send_and_receive_at_once_are_no_pipeline(kind: str, name: st
         ("os:fsync 0-40, ", "Rank 1's `fsync` delays rank 0", "writes or closes files"),
         # In it a thread may wait for others.
         ("os:pthread_cond_wait 0-40, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+        # Rank 1 sleeps while it waits for its device, and delays nobody by that.
+        ("os:clock_nanosleep 110-150, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
         ("os:clock_nanosleep 0-15, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
         ("", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
     ],
@@ -468,7 +470,17 @@ def test_one_long_allocation_is_named_without_iterations_where_devices_idle(busy
     assert ("allocations" in found) == (not busy)
     if not busy:
         assert found["allocations"].title.startswith("One call allocates or frees memory for long (cudaFree), and the")
-        assert "(warm up)" in found["allocations"].advice
+        # After the first kernel no call makes a context.
+        assert "(warm up)" not in found["allocations"].advice
+
+
+def test_the_long_allocation_that_is_named_is_the_one_during_which_a_device_idles() -> None:
+    """Calls of another name take longer, beside kernels."""
+    frees = ", ".join(f"cuda:cudaFreeHost {20 + 40 * n}-{50 + 40 * n}" for n in range(8))
+    run = program(f"0| k @0 5-400, {frees}, cuda:cudaMalloc 402-600, k @601 602-990", steps=1)
+    found = findings_of(run._replace(ranges=run.ranges.clear()))["allocations"]
+    assert "(cudaMalloc)" in found.title
+    assert (found.evidence["calls"], found.at_ns) == (1, 402 * UNIT)
 
 
 @pytest.mark.parametrize(("steps", "named"), [(6, True), (2, False)])

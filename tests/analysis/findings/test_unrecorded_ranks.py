@@ -78,5 +78,5 @@ def test_where_only_one_rank_was_recorded_nobody_waits_for_others() -> None:
     whole = {task: Span(*times) for task, times in recorded(run).items()}
     part = restricted(run._replace(recorded=whole), 600 * UNIT, 1600 * UNIT)
     found = asked(part, "steady")
-    assert window_name(found) == "the chosen time, in which only rank 0 recorded"
+    assert window_name(found) == "the time in which only rank 0 recorded"
     assert {one.id for one in found.findings} == {"late-capture", "missing-data"}
