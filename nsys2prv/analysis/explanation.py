@@ -25,7 +25,7 @@ PIECES_LISTED = 20
 
 
 class Explanation(NamedTuple):
-    """What takes the time of a window, and what changes would gain. Times are ns of the trace."""
+    """The time of a window by its causes, and the gain of changes. Times are ns of the trace."""
 
     # With NCCL as communication, whatever was asked for.
     efficiency: Efficiency

@@ -12,7 +12,7 @@ from nsys2prv.analysis.undrawn import undrawn_tasks
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.shortest import ends_of
-from nsys2prv.intervals.spans import Span
+from nsys2prv.intervals.spans import Mask, Span
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
@@ -32,13 +32,12 @@ class GatheredRows(NamedTuple):
 
 
 def gathered_rows(plan: Plan, span: Span | None = None) -> GatheredRows:
-    """Estimate how much `gather` holds in memory, from the begins of the batches of intervals."""
+    """Estimate how much `gather` holds in memory, from the times of the batches of intervals."""
     rows = {True: 0.0, False: 0.0}
     for r, summary in enumerate(plan.summaries):
         drawn = _drawn_shares(plan, r)
         for family, spill in analyzed_spills(summary, {f: f for f in (*KINDS, *CALL_KINDS, NVTX.name)}):
-            first, last = plan.clocks[r].merged(spill.first), plan.clocks[r].merged(spill.last)
-            here = 1.0 if span is None else float(((last >= span.start) & (first < span.end)).mean())
+            here = 1.0 if span is None else float(_reaching(plan, r, spill, span).mean())
             rows[family == NVTX.name] += spill.rows * here * drawn.get(family, 0.0)
     return GatheredRows(round(rows[False]), round(rows[True]))
 
@@ -70,16 +69,21 @@ def analyzed_spills(summary: Summary, families: Mapping[str, str]) -> Iterator[t
 
 def read_within(plan: Plan, r: int, spill: Spill, span: Span | None) -> pl.DataFrame:
     """Read the batches of a spill of a report with rows that may reach into a time (merged ns; None: all batches)."""
-    batches = np.arange(len(spill.first))
     if span is None:
-        return read_spill(spill, batches.tolist())
-    clock = plan.clocks[r]
-    # An end is at least 1 ns behind its begin on the merged clock.
-    wanted = batches[(clock.merged(spill.first) < span.end) & (clock.merged(spill.reach) + 1 > span.start)]
+        return read_spill(spill, range(len(spill.first)))
+    wanted = np.flatnonzero(_reaching(plan, r, spill, span))
     if not len(wanted):
         return read_spill(spill, [0]).clear()
     successive = np.split(wanted, np.flatnonzero(np.diff(wanted) > 1) + 1)
     return pl.concat([read_spill(spill, some.tolist()) for some in successive])
+
+
+def _reaching(plan: Plan, r: int, spill: Spill, span: Span) -> Mask:
+    """Return for each batch of a spill whether rows of it may reach into a time (merged ns)."""
+    clock = plan.clocks[r]
+    # An end is at least 1 ns behind its begin on the merged clock.
+    reaching: Mask = (clock.merged(spill.first) < span.end) & (clock.merged(spill.reach) + 1 > span.start)
+    return reaching
 
 
 def merged_intervals(plan: Plan, r: int, spill: Spill, span: Span | None, other: bool = False) -> pl.DataFrame:

@@ -27,9 +27,7 @@ class AnalyzedPart(NamedTuple):
     refusal: UsageError | None = None
 
 
-def part_in_memory(
-    plan: Plan, chosen: Span | None, memory: int | None, limits: Limits, in_part: bool = True
-) -> AnalyzedPart:
+def part_in_memory(plan: Plan, chosen: Span | None, memory: int | None, limits: Limits, in_part: bool) -> AnalyzedPart:
     """Return the chosen time of a run (None: all), or the longest part around its middle for which there is memory.
 
     What is typical of a run is in its middle, and start-up at its begin. `memory`: bytes (None: all that is free).

@@ -57,6 +57,9 @@ def test_part_equals_restricted_whole(time: tuple[int, int], monkeypatch: pytest
     for name, frame in frames_of(part).items():
         assert frame.equals(frames_of(wanted)[name]), name
     assert 0 < read.rows < 0.7 * rows
+    low, high = part.chosen
+    called = whole.waits.filter(pl.col("time") >= low, pl.col("time") < high)
+    assert called.join(part.waits, on=["row", "time"], how="anti").is_empty()
 
 
 @pytest.mark.parametrize(

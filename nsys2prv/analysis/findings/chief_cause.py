@@ -19,7 +19,7 @@ INTERPRETER_LOCK = "pthread_cond_timedwait"
 
 
 class ChiefCause(NamedTuple):
-    """What made a rank late most: host work, copies, or transfers from and to others (`kind`), and its `name`.
+    """The chief cause of a late rank: host work, copies, or transfers from and to others (`kind`), and its `name`.
 
     `ns`: how long one of the waiting ranks waits because of it (ns of an iteration); `iterations`: in how many it did
     so, of the `of_iterations` in which any rank waits; `share`: its part (of 1) of all such causes of the rank.

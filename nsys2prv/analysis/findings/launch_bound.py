@@ -15,6 +15,7 @@ from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.long_calls import (
+    COPIES,
     COPY_IN_BACKGROUND,
     advice_on_long_call,
     calls_meanwhile,
@@ -39,7 +40,7 @@ from nsys2prv.errors import short
 
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
-BLOCKING_COPY = _NAME.str.contains("^(?:cudaMemcpy|cuMemcpy)") & ~_NAME.str.contains("Async|Batch")
+BLOCKING_COPY = _NAME.str.contains(COPIES) & ~_NAME.str.contains("Async|Batch")
 LAUNCH_LESS = (
     "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
     "optimizers, larger batches."
