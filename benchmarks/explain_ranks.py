@@ -24,15 +24,15 @@ os.environ.update(LIBRARIES)
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.critical_path import critical_path
-from nsys2prv.analysis.dependencies import dependencies
+from nsys2prv.analysis.communication.wait_causes import wait_causes
+from nsys2prv.analysis.communication.waiting import carried, find_exchanges
 from nsys2prv.analysis.frames import CALLS, KERNEL, NCCL, PART, RANGES, TEXT, WORK, AnalyzedTask, Device, Run
-from nsys2prv.analysis.idle_causes import idle_causes
-from nsys2prv.analysis.located import locate
+from nsys2prv.analysis.graph.critical_path import critical_path
+from nsys2prv.analysis.graph.dependencies import dependencies
+from nsys2prv.analysis.idle.idle_causes import idle_causes
+from nsys2prv.analysis.iterations.located import locate
+from nsys2prv.analysis.predict.whatif import STANDARD, model_of, predict
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.wait_causes import wait_causes
-from nsys2prv.analysis.waiting import carried, find_exchanges
-from nsys2prv.analysis.whatif import STANDARD, model_of, predict
 from nsys2prv.intervals.spans import Span, Times
 from nsys2prv.model.frames import COLLECTIVE
 

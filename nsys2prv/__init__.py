@@ -20,8 +20,8 @@ __version__ = VERSION
 
 if TYPE_CHECKING:
     from nsys2prv.analysis.analysis_record import Analysis
-    from nsys2prv.analysis.comparison import Comparison
-    from nsys2prv.analysis.conditions import Judgment
+    from nsys2prv.analysis.compare.comparison import Comparison
+    from nsys2prv.analysis.compare.conditions import Judgment
     from nsys2prv.analysis.question import Question
     from nsys2prv.commands.align import align
     from nsys2prv.commands.analyze import analyze
@@ -56,12 +56,12 @@ _MODULE_OF = {
     "Alignment": "nsys2prv.run.clocks",
     "Analysis": "nsys2prv.analysis.analysis_record",
     "BatchResult": "nsys2prv.commands.batch.batch",
-    "Comparison": "nsys2prv.analysis.comparison",
+    "Comparison": "nsys2prv.analysis.compare.comparison",
     "Execution": "nsys2prv.pipeline.workers.execution",
     "FrameFile": "nsys2prv.commands.frames_written",
     "History": "nsys2prv.database.history",
     "Inspection": "nsys2prv.commands.inspect",
-    "Judgment": "nsys2prv.analysis.conditions",
+    "Judgment": "nsys2prv.analysis.compare.conditions",
     "LoadedRun": "nsys2prv.commands.load",
     "Nsys2prvError": "nsys2prv.errors",
     "Profile": "nsys2prv.report.ncu.profile",

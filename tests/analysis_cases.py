@@ -12,8 +12,8 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
-from nsys2prv.analysis.iterations import iterations
-from nsys2prv.analysis.phases import main_ranges, occurrences, projected
+from nsys2prv.analysis.iterations.iteration_times import iterations
+from nsys2prv.analysis.iterations.phases import main_ranges, occurrences, projected
 from nsys2prv.intervals.spans import Span, one_span
 from nsys2prv.run.steady import Window
 

@@ -28,6 +28,20 @@ FLOORS = (
 FOLDERS = {
     "pipeline": ("write", "encode", "match", "extract", "store", "workers"),
     "families": ("nvtx", "host", "mpi", "nccl", "device", "metrics"),
+    "analysis": (
+        "findings",
+        "ncu",
+        "compare",
+        "predict",
+        "communication",
+        "idle",
+        "graph",
+        "metrics",
+        "gather",
+        "iterations",
+        "matching",
+        "recording",
+    ),
 }
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file

@@ -1,1 +1,1 @@
-"""Answers about a whole run: efficiency, overlap, metrics by class, iterations. Frames in, tables out."""
+"""Answers about a whole run: a folder for each subject, a module for each question. Frames in, tables out."""

@@ -15,17 +15,17 @@ from nsys2prv.analysis.analysis_json import (
     phase_values,
     window_values,
 )
+from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import Efficiency, Phase
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.host import HostEfficiency
-from nsys2prv.analysis.iterations import Ranks
-from nsys2prv.analysis.metrics import MetricFit
-from nsys2prv.analysis.missing import HowToRecord
+from nsys2prv.analysis.iterations.iteration_times import Ranks
+from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
 from nsys2prv.analysis.ncu.tables import NcuFigures
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.waiting import ALL_OPERATIONS
+from nsys2prv.analysis.recording.missing import HowToRecord
 from nsys2prv.run.steady import Window
 
 

@@ -8,26 +8,26 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.delays import delays
+from nsys2prv.analysis.communication.delays import delays
+from nsys2prv.analysis.communication.nccl_bandwidths import nccl_bandwidths
+from nsys2prv.analysis.communication.overlap import overlap
 from nsys2prv.analysis.efficiency import NcclAs, Phase, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import explain
-from nsys2prv.analysis.fit_columns import column_spans
 from nsys2prv.analysis.frames import COPY, Run, cut_with_ns, parts_by, whole_with_ns
 from nsys2prv.analysis.host import host_efficiency
-from nsys2prv.analysis.idle_gaps import longest_gaps
-from nsys2prv.analysis.iterations import ITERATION, compare_ranks, iterations
+from nsys2prv.analysis.idle.idle_gaps import longest_gaps
+from nsys2prv.analysis.idle.launches import launches, queues
+from nsys2prv.analysis.iterations.iteration_times import ITERATION, compare_ranks, iterations
+from nsys2prv.analysis.iterations.located import locate, no_range
+from nsys2prv.analysis.iterations.phases import named, occurrences, phase_window, projected
+from nsys2prv.analysis.iterations.ranges_by_operation import range_sums, ranges_in
+from nsys2prv.analysis.iterations.window import kept_steps
 from nsys2prv.analysis.kernels import SUMMARY, memory_sums, summary, with_rank
-from nsys2prv.analysis.launches import launches, queues
-from nsys2prv.analysis.located import locate, no_range
-from nsys2prv.analysis.metrics import MetricFit, Sums, fold_borders, pooled, solve, sum_up
-from nsys2prv.analysis.missing import missing_data
-from nsys2prv.analysis.nccl_bandwidths import nccl_bandwidths
+from nsys2prv.analysis.metrics.fit_columns import column_spans
+from nsys2prv.analysis.metrics.metrics_by_class import MetricFit, Sums, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.ncu.tables import ncu_figures, with_figures
-from nsys2prv.analysis.overlap import overlap
-from nsys2prv.analysis.phases import named, occurrences, phase_window, projected
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.ranges import range_sums, ranges_in
-from nsys2prv.analysis.window import kept_steps
+from nsys2prv.analysis.recording.missing import missing_data
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
 from nsys2prv.run.steady import Window

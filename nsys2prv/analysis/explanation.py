@@ -6,18 +6,18 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.communication_efficiency import CommunicationEfficiency, communication_efficiency
-from nsys2prv.analysis.critical_path import critical_path
-from nsys2prv.analysis.dependencies import dependencies
+from nsys2prv.analysis.communication.communication_efficiency import CommunicationEfficiency, communication_efficiency
+from nsys2prv.analysis.communication.exposed_waits import exposed_waits, waiting_of_gpus
+from nsys2prv.analysis.communication.pipeline import pipelines
+from nsys2prv.analysis.communication.wait_causes import wait_causes
+from nsys2prv.analysis.communication.waiting import carried, communication, find_exchanges, waiting_matrix
 from nsys2prv.analysis.efficiency import Efficiency, efficiency
-from nsys2prv.analysis.exposed_waits import exposed_waits, waiting_of_gpus
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.idle_causes import idle_causes
-from nsys2prv.analysis.pipeline import pipelines
-from nsys2prv.analysis.wait_causes import wait_causes
-from nsys2prv.analysis.waiting import carried, communication, find_exchanges, waiting_matrix
-from nsys2prv.analysis.whatif import STANDARD, Prediction, model_of, predict
-from nsys2prv.analysis.window import kept_steps
+from nsys2prv.analysis.graph.critical_path import critical_path
+from nsys2prv.analysis.graph.dependencies import dependencies
+from nsys2prv.analysis.idle.idle_causes import idle_causes
+from nsys2prv.analysis.iterations.window import kept_steps
+from nsys2prv.analysis.predict.whatif import STANDARD, Prediction, model_of, predict
 from nsys2prv.run.steady import Window
 
 # Number of the longest pieces of the critical path that are listed.

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.recording import Recording
+from nsys2prv.analysis.recording.circumstances import Recording
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Span, Spans, intersection, time_in, union
 from nsys2prv.report.identity import Capacity

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.window import recordings
+from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.errors import few_ranks, short
 from nsys2prv.model.units import MS
 from nsys2prv.report.nvprof.database import SERIAL

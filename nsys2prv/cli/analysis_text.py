@@ -9,12 +9,12 @@ import polars as pl
 from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_json import device_values, fractions
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.host import HostTime
-from nsys2prv.analysis.iterations import iteration_means
-from nsys2prv.analysis.metrics import ClassMean
+from nsys2prv.analysis.iterations.iteration_times import iteration_means
+from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
 from nsys2prv.analysis.sentences import found_by, left_out, window_name
 from nsys2prv.analysis.shown_tables import ShownTable
-from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
 from nsys2prv.cli.ncu_tables import ncu_sections

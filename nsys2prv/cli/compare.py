@@ -18,8 +18,8 @@ from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import NCU_OPTION, RunOptions
 
 if TYPE_CHECKING:
-    from nsys2prv.analysis.comparison import Comparison
-    from nsys2prv.analysis.conditions import Judgment
+    from nsys2prv.analysis.compare.comparison import Comparison
+    from nsys2prv.analysis.compare.conditions import Judgment
 
 # Exit code if a condition of --fail-on holds.
 REGRESSION = 3
@@ -81,7 +81,7 @@ def command(
       nsys2prv compare after/ --against db:LAST --db runs.db
     """
     # Loaded when the command runs, so that its help is quick.
-    from nsys2prv.analysis.conditions import condition_of, judge
+    from nsys2prv.analysis.compare.conditions import condition_of, judge
     from nsys2prv.commands.compare import compare
 
     # A mistyped condition is refused before the work begins.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.comparison import Comparison
-from nsys2prv.analysis.conditions import Judgment
-from nsys2prv.analysis.run_figures import KERNEL_TIME, RunFigures, unit_of_figure, words_of_figure
+from nsys2prv.analysis.compare.comparison import Comparison
+from nsys2prv.analysis.compare.conditions import Judgment
+from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures, unit_of_figure, words_of_figure
 from nsys2prv.cli.text_table import aligned, printable
 
 HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")

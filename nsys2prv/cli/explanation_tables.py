@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.idle_causes import CAUSES
+from nsys2prv.analysis.idle.idle_causes import CAUSES
 from nsys2prv.cli.text_table import Section, section
 
 # Highest number of rows of a table.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis import shown_tables as shown
+from nsys2prv.analysis.communication.exposed_waits import waiting_of_gpus
+from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.explanation import Explanation
-from nsys2prv.analysis.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.cli.text_table import TABLE_ROWS, Section, ms, section
 
 # Highest number of ranks in a matrix: of more, the pairs that wait longest show.

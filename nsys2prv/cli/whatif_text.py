@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.analysis.whatif import Prediction
+from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.cli.text_table import aligned, ms, printable
 
 # Highest number of iterations in the table.

@@ -12,11 +12,11 @@ from tempfile import TemporaryDirectory
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run, restricted
-from nsys2prv.analysis.frames_of_run import GATHERED, gather
+from nsys2prv.analysis.gather.frames_of_run import GATHERED, gather
+from nsys2prv.analysis.gather.operations_of_run import with_operations
+from nsys2prv.analysis.metrics.sm_clock import with_clocks
 from nsys2prv.analysis.ncu.join import with_profiles
-from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.sm_clock import with_clocks
 from nsys2prv.commands.extraction import (
     anchors_for,
     chosen_span,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.comparison import Comparison, check_comparable
-from nsys2prv.analysis.conditions import Judgment, condition_of
-from nsys2prv.analysis.conditions import judge as judged
+from nsys2prv.analysis.compare.comparison import Comparison, check_comparable
+from nsys2prv.analysis.compare.conditions import Judgment, condition_of
+from nsys2prv.analysis.compare.conditions import judge as judged
+from nsys2prv.analysis.compare.run_figures import RunFigures, run_figures
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.run_figures import RunFigures, run_figures
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.database.recorded import LAST, Recorded
 from nsys2prv.errors import few

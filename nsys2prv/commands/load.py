@@ -17,8 +17,8 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import COPY, KERNEL, NCCL, Run, Sampled
+from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.whatif import Prediction
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.commands.frames_written import FRAMES, FrameFile, write_frames
 from nsys2prv.commands.record import checked_name, prepare_database, record_analysis, spelled_options

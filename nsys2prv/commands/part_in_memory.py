@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from nsys2prv.analysis.stored_intervals import gathered_rows
+from nsys2prv.analysis.gather.stored_intervals import gathered_rows
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import Limits

@@ -182,8 +182,8 @@ class Stages:
         whole = self.writing.summary or self._explains
         if not whole and not self.profiles and not self.estimated:
             return ()
-        from nsys2prv.analysis.frames_of_run import GATHERED
-        from nsys2prv.analysis.stored_intervals import KINDS
+        from nsys2prv.analysis.gather.frames_of_run import GATHERED
+        from nsys2prv.analysis.gather.stored_intervals import KINDS
 
         read = GATHERED if whole else (*KINDS, CORRELATION.name) if self.profiles else tuple(KINDS)
         return tuple(family for family in self.selection.families if family in read)

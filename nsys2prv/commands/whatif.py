@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nsys2prv.analysis.dependencies import dependencies
+from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.located import locate
+from nsys2prv.analysis.graph.dependencies import dependencies
+from nsys2prv.analysis.iterations.located import locate
+from nsys2prv.analysis.predict.whatif import Prediction, changes_nothing, model_of, predict
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.waiting import carried
-from nsys2prv.analysis.whatif import Prediction, changes_nothing, model_of, predict
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import Selection

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.estimates import estimate
 from nsys2prv.analysis.explained_events import explained_events
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run, restricted
-from nsys2prv.analysis.frames_of_run import gather
+from nsys2prv.analysis.gather.frames_of_run import gather
+from nsys2prv.analysis.gather.operations_of_run import with_operations
+from nsys2prv.analysis.gather.stored_intervals import gathered_rows
+from nsys2prv.analysis.metrics.estimates import estimate
 from nsys2prv.analysis.ncu.events import profiled_events
 from nsys2prv.analysis.ncu.join import with_profiles
-from nsys2prv.analysis.operations_of_run import with_operations
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.stored_intervals import gathered_rows
 from nsys2prv.errors import ReportError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.pipeline.encode.encoding_input import Estimates, RunEvents

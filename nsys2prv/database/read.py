@@ -9,8 +9,8 @@ import polars as pl
 from sqlalchemy import Connection, Select, Table, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from nsys2prv.analysis.iterations import ITERATION
-from nsys2prv.analysis.run_figures import RunFigures
+from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.database.connection import SQLITE, address, called, transaction
 from nsys2prv.database.migrations import check_version, version_of
 from nsys2prv.database.recorded import LAST, Recorded

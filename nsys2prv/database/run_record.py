@@ -14,9 +14,9 @@ import polars as pl
 from sqlalchemy import Table
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.recording import Recording
-from nsys2prv.analysis.run_figures import program_of, run_figures
-from nsys2prv.analysis.significance import iteration_lengths
+from nsys2prv.analysis.compare.run_figures import program_of, run_figures
+from nsys2prv.analysis.compare.significance import iteration_lengths
+from nsys2prv.analysis.recording.circumstances import Recording
 from nsys2prv.database import schema
 from nsys2prv.model.version import VERSION
 from nsys2prv.report.fingerprint import files_of, hash_of_begin

@@ -23,7 +23,7 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-from nsys2prv.analysis.iterations import ITERATION
+from nsys2prv.analysis.iterations.iteration_times import ITERATION
 
 # Version of these tables. A change of them raises it, and migrations.STEPS gets a step that makes it in databases of
 # the version before.

@@ -1,7 +1,7 @@
 """Losses: each way in which a trace lacks or alters rows of a report, with its severity and its sentence.
 
 Families count them in a `Tally`. `pipeline/write/comments.py` writes them into the trace, `cli/translation_text.py`
-below the summary of a translation, and `analysis/remarks.py` below an analysis.
+below the summary of a translation, and `analysis/recording/remarks.py` below an analysis.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.comparison import Comparison
-from nsys2prv.analysis.run_figures import unit_of_figure, words_of_figure
+from nsys2prv.analysis.compare.comparison import Comparison
+from nsys2prv.analysis.compare.run_figures import unit_of_figure, words_of_figure
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import FAMILIES

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.iterations import iteration_means
+from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.shown_tables import Records, ShownTable, host_factors, with_percent
 
 

@@ -21,7 +21,7 @@ from truth_rows import length, union
 
 import nsys2prv
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.delays import KERNELS
+from nsys2prv.analysis.communication.delays import KERNELS
 
 CUPTI = "CUPTI_ACTIVITY_KIND_"
 MPI = ("MPI_P2P_EVENTS", "MPI_START_WAIT_EVENTS", "MPI_COLLECTIVES_EVENTS", "MPI_OTHER_EVENTS")

@@ -12,7 +12,7 @@ import pytest
 from runs import parameters, reports_of
 
 import nsys2prv
-from nsys2prv.analysis.idle_causes import COLUMNS
+from nsys2prv.analysis.idle.idle_causes import COLUMNS
 from nsys2prv.analysis.question import Question
 from nsys2prv.families.selection import default_families
 from nsys2prv.intervals.classes import load_rules

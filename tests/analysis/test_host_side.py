@@ -6,8 +6,8 @@ import pytest
 from analysis_cases import Analysed, Find, run_of, sql, work_of
 
 from nsys2prv.analysis.host import host_efficiency
-from nsys2prv.analysis.idle_gaps import longest_gaps
-from nsys2prv.analysis.phases import main_ranges
+from nsys2prv.analysis.idle.idle_gaps import longest_gaps
+from nsys2prv.analysis.iterations.phases import main_ranges
 from nsys2prv.intervals.spans import one_span
 
 CALLS = [

@@ -14,7 +14,7 @@ from runs import ROOT, SAMPLES, Command
 from step_runs import SLOWER, USUAL, run_of
 
 import nsys2prv
-from nsys2prv.analysis.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, unit_of_figure, words_of_figure
+from nsys2prv.analysis.compare.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, unit_of_figure, words_of_figure
 
 GPT, HALO = SAMPLES / "gpt-ddp", SAMPLES / "mpi-halo"
 

@@ -14,7 +14,7 @@ from runs import ROOT, SAMPLES, Command
 from sqlalchemy import Connection, inspect, text
 
 import nsys2prv
-from nsys2prv.analysis.iterations import ITERATION
+from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.database import migrations
 from nsys2prv.database.connection import address, called, transaction
 from nsys2prv.database.schema import METADATA, RUNS, SCHEMA, VERSION

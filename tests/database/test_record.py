@@ -18,7 +18,7 @@ from sqlalchemy import delete, select
 from step_runs import SLOWER, run_of
 
 import nsys2prv
-from nsys2prv.analysis.run_figures import run_figures
+from nsys2prv.analysis.compare.run_figures import run_figures
 from nsys2prv.database.connection import address, transaction
 from nsys2prv.database.read import read_run
 from nsys2prv.database.schema import FINDINGS, KERNEL_CLASSES, RUNS, TASKS

@@ -8,8 +8,8 @@ import pytest
 from page_cases import Opened
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.comparison import Comparison
-from nsys2prv.analysis.run_figures import run_figures
+from nsys2prv.analysis.compare.comparison import Comparison
+from nsys2prv.analysis.compare.run_figures import run_figures
 from nsys2prv.page.page import comparison_page
 
 pytestmark = pytest.mark.browser

@@ -15,7 +15,7 @@ from runs import left_in
 
 import nsys2prv
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.stored_intervals import gathered_rows
+from nsys2prv.analysis.gather.stored_intervals import gathered_rows
 from nsys2prv.cli.main import cli
 from nsys2prv.commands import align as align_module
 from nsys2prv.commands import analyze as analyze_module

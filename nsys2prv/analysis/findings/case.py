@@ -9,14 +9,14 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.critical_path import COMPUTE
+from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.finding import SHORTEST_IN_MS
 from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
-from nsys2prv.analysis.waiting import ALL_OPERATIONS
+from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
@@ -74,7 +74,7 @@ class Case(NamedTuple):
 
     @property
     def device_waits(self) -> pl.DataFrame:
-        """Return the calls (CALLS) in which a host thread waits for its device: see analysis.device_waits."""
+        """Return the calls (CALLS) in which a host thread waits for its device: see analysis.graph.device_waits."""
         return self.analysis.explanation.device_waits
 
     @property

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.latecomers import Latecomer
 from nsys2prv.analysis.findings.thresholds import SCATTERED
-from nsys2prv.analysis.host_labels import LAUNCHING
+from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
+from nsys2prv.analysis.graph.host_labels import LAUNCHING
 from nsys2prv.errors import short
 
 # The call in which CPython waits for its interpreter lock.

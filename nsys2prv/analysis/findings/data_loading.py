@@ -11,7 +11,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_on_path import loading, waiting_title
 from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.findings.thresholds import IN_TURN
-from nsys2prv.analysis.phases import phase_of
+from nsys2prv.analysis.iterations.phases import phase_of
 from nsys2prv.errors import short
 
 

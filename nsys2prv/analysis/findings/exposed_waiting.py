@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import COMPUTE
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.imbalance import cost_of_shares, uneven_rank
@@ -16,6 +15,7 @@ from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.thresholds import NEARLY_ALL
 from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.errors import few_ranks
 
 # Operations in which a rank waits for a message of another.

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_ranks
@@ -19,6 +18,7 @@ from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.starved import calls_inside, load_ranges
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.frames import covered_by
+from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span, time_in
 

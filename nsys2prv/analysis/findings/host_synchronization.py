@@ -10,7 +10,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.starved import longest_at
-from nsys2prv.analysis.polling import QUERIES
+from nsys2prv.analysis.graph.polling import QUERIES
 
 _RUN_AHEAD = (
     "Let the host run ahead: read losses and flags some iterations later, copy asynchronously from pinned memory, "

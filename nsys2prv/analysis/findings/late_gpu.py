@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import chief_cause, host_work
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_devices
+from nsys2prv.analysis.graph.critical_path import HOST
 
 
 def late_gpu(case: Case) -> Iterator[Finding]:

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import COPYING, HOST, TRANSFER
-from nsys2prv.analysis.delays import KERNELS
+from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
@@ -24,7 +23,8 @@ from nsys2prv.analysis.findings.system_waiting import advice_on_call
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import MPI
-from nsys2prv.analysis.host_labels import LAUNCHING, call_of
+from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
+from nsys2prv.analysis.graph.host_labels import LAUNCHING, call_of
 from nsys2prv.errors import short
 
 # Operations between two ranks.

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.changes import LEAST_SHARE
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE
 from nsys2prv.analysis.frames import at_longest
+from nsys2prv.analysis.predict.changes import LEAST_SHARE
 
 
 class Latecomer(NamedTuple):

@@ -35,7 +35,7 @@ from nsys2prv.analysis.findings.thresholds import (
 )
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, at_longest
-from nsys2prv.analysis.launches import blocking_share, share_of_graphs
+from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
 from nsys2prv.errors import short
 
 _NAME = pl.col("name").cast(pl.String)

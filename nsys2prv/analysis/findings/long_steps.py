@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, LONG, MOSTLY_OTHERS, SELDOM
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.phases import projected
+from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Spans, union
 
 # When the device work of an iteration begins on any rank (ns), and whether the iteration is part of the window.

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BANDWIDTH, BANDWIDTH_BYTES, UNMATCHED
-from nsys2prv.analysis.waiting import ALL_OPERATIONS
 from nsys2prv.errors import few_ranks
 
 

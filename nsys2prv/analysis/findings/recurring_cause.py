@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.critical_path import HOST
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.chief_cause import wait_of_each
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.thresholds import LATE, PECULIAR, RECURS
-from nsys2prv.analysis.host_delays import FEWEST_ITERATIONS
-from nsys2prv.analysis.host_labels import LAUNCHING
+from nsys2prv.analysis.graph.critical_path import HOST
+from nsys2prv.analysis.graph.host_delays import FEWEST_ITERATIONS
+from nsys2prv.analysis.graph.host_labels import LAUNCHING
 
 
 class RecurringCause(NamedTuple):

@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI, Run, at_longest, covered_by
-from nsys2prv.analysis.phases import phase_of
+from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
+from nsys2prv.analysis.iterations.phases import phase_of
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in, union
 from nsys2prv.run.steady import Window

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.metrics import MetricFit
+from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
 from nsys2prv.analysis.ncu.join import CLASS, EXACT, SAME, kernels_of, main_stall
 from nsys2prv.analysis.ncu.roofline import roofline, roofs
 from nsys2prv.model.metric_names import TENSOR

@@ -1,6 +1,7 @@
 """Tensor activity of each kernel's class on its GPU: the type of an attribute of kernels.
 
-The analysis estimates it: the kernels of a GPU and its samples may be in different reports (see analysis/estimates.py).
+The analysis estimates it: the kernels of a GPU and its samples may be in different reports (see
+analysis/metrics/estimates.py).
 """
 
 from __future__ import annotations

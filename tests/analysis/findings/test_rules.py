@@ -12,7 +12,8 @@ import polars as pl
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
 
-from nsys2prv.analysis.exposed_waits import EXPOSED
+from nsys2prv.analysis.communication.exposed_waits import EXPOSED
+from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
@@ -27,8 +28,7 @@ from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.thresholds import CONTENDED, HIGH
 from nsys2prv.analysis.frames import CALLS, TEXT, Hardware, Run, Sampled
-from nsys2prv.analysis.parts_by_order import parts_by_order
-from nsys2prv.analysis.wait_causes import CAUSE
+from nsys2prv.analysis.matching.parts_by_order import parts_by_order
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.intervals.spans import Times

@@ -9,9 +9,9 @@ from programs import UNIT, program
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run, restricted
+from nsys2prv.analysis.iterations.window import recorded
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.sentences import window_name
-from nsys2prv.analysis.window import recorded
 from nsys2prv.intervals.spans import Span
 
 USUAL = "k @0 5-500, n @400 500-505, wait 410-506"

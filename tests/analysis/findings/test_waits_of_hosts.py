@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
-from nsys2prv.analysis.device_waits import device_waits
 from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.waits_of_hosts import waits_by_rank, waits_more
 from nsys2prv.analysis.frames import CALLS
-from nsys2prv.analysis.polling import FEWEST_QUERIES, LONGEST_GAP, polls
+from nsys2prv.analysis.graph.device_waits import device_waits
+from nsys2prv.analysis.graph.polling import FEWEST_QUERIES, LONGEST_GAP, polls
 
 SYNCHRONIZED = "0| k @0 5-400, wait 10-402, k @450 455-990"
 SHORT = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))

@@ -1,0 +1,1 @@
+"""Communication: waiting and transfer, causes of waiting, overlap, contention, pipelines."""

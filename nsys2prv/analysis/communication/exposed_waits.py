@@ -1,0 +1,103 @@
+"""Exposed waiting and transfer: time in communication while the devices of a rank compute nothing."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.communication.computed import computed_until
+from nsys2prv.analysis.communication.waiting import since_recorded, with_last
+from nsys2prv.analysis.frames import Run, at_longest
+from nsys2prv.intervals.spans import Spans, time_in
+
+# Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
+# that came last (null: none). `device`, `late_device`: of an NCCL kernel of a rank with several devices, the device
+# that waits, and the device of the same rank that came last; else null. `waits_at`, `transfers_at`: begin of the
+# longest exposed wait and transfer. Waiting for a rank before that began to record is `unrecorded_ns` and nothing else.
+EXPOSED = {
+    "rank": pl.Int64(),
+    "waited_for": pl.Int64(),
+    "device": pl.Int64(),
+    "late_device": pl.Int64(),
+    "kind": pl.String(),
+    "operation": pl.String(),
+    "activities": pl.Int64(),
+    "bytes": pl.Int64(),
+    "waiting_ns": pl.Int64(),
+    "exposed_waiting_ns": pl.Int64(),
+    "unrecorded_ns": pl.Int64(),
+    "transfer_ns": pl.Int64(),
+    "exposed_transfer_ns": pl.Int64(),
+    "waits_at": pl.Int64(),
+    "transfers_at": pl.Int64(),
+}
+# Time (ns) that GPUs of one rank wait for each other in NCCL kernels: `gpu` waits for `gpu_waited_for`, numbers on
+# their host.
+WAITING_OF_GPUS = {
+    "rank": pl.Int64(),
+    "gpu": pl.Int64(),
+    "gpu_waited_for": pl.Int64(),
+    "activities": pl.Int64(),
+    "waiting_ns": pl.Int64(),
+    "exposed_waiting_ns": pl.Int64(),
+}
+
+
+def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Return EXPOSED by rank, rank waited for, their devices, kind and operation. `exchanges`: EXCHANGE."""
+    times = ("start", "since", "ready", "end")
+    known = since_recorded(run, exchanges)
+    computed = zip(times, computed_until(run, known, window, times), strict=True)
+    timed = _late_devices(known).with_columns(
+        *(pl.Series(f"in_{c}", time_in(window, known[c].to_numpy())) for c in times),
+        *(pl.Series(f"computed_{c}", until) for c, until in computed),
+    )
+    waiting, transfer = _length("in", "since", "ready"), _length("in", "ready", "end")
+    parts = timed.with_columns(
+        waiting_ns=waiting,
+        transfer_ns=transfer,
+        exposed_waiting_ns=waiting - _length("computed", "since", "ready"),
+        unrecorded_ns=_length("in", "start", "since"),
+        exposed_transfer_ns=transfer - _length("computed", "ready", "end"),
+        **{
+            name: pl.col(column).replace_strict(run.ranks, default=None, return_dtype=pl.Int64)
+            for name, column in (("rank", "task"), ("waited_for", "waited_for"))
+        },
+    ).filter(pl.sum_horizontal("waiting_ns", "unrecorded_ns", "transfer_ns") > 0)
+    sums = [pl.col(c).sum() for c in EXPOSED if c == "bytes" or c.endswith("_ns")]
+    key = ("rank", "waited_for", "device", "late_device")
+    by_pair = parts.group_by(*key, pl.col("kind").cast(pl.String), "operation").agg(
+        pl.len().alias("activities"),
+        *sums,
+        waits_at=at_longest("exposed_waiting_ns", "since"),
+        transfers_at=at_longest("exposed_transfer_ns", "ready"),
+    )
+    return by_pair.select(pl.col(c).cast(t) for c, t in EXPOSED.items()).sort(
+        *key, "kind", "operation", nulls_last=True
+    )
+
+
+def _late_devices(exchanges: pl.DataFrame) -> pl.DataFrame:
+    """Add `late_device` to EXCHANGE, and clear `device` for ranks with one device."""
+    several = exchanges.filter(
+        pl.col("device").drop_nulls().n_unique().over("task") > 1, pl.col("device").is_not_null()
+    )
+    joined = with_last(exchanges, several, late_device="device")
+    of_several = pl.col("task").is_in(several["task"].unique().implode())
+    own = of_several & (pl.col("waited_for") == pl.col("task"))
+    return joined.with_columns(device=pl.when(of_several).then("device"), late_device=pl.when(own).then("late_device"))
+
+
+def _length(what: str, low: str, high: str) -> pl.Expr:
+    return pl.col(f"{what}_{high}") - pl.col(f"{what}_{low}")
+
+
+def waiting_of_gpus(run: Run, exposed: pl.DataFrame) -> pl.DataFrame:
+    """Return WAITING_OF_GPUS: which GPU of a rank waited for which other one. `exposed`: EXPOSED."""
+    gpus = {number: device.gpu for number, device in enumerate(run.devices)}
+    sums = exposed.filter(pl.col("late_device") != pl.col("device")).group_by("rank", "device", "late_device")
+    named = sums.agg(pl.col("activities", "waiting_ns", "exposed_waiting_ns").sum()).with_columns(
+        gpu=pl.col("device").replace_strict(gpus, return_dtype=pl.Int64),
+        gpu_waited_for=pl.col("late_device").replace_strict(gpus, return_dtype=pl.Int64),
+    )
+    waits = named.filter(pl.col("waiting_ns") > 0).select(pl.col(c).cast(t) for c, t in WAITING_OF_GPUS.items())
+    return waits.sort("rank", "gpu", "gpu_waited_for")

@@ -1,0 +1,67 @@
+"""The figures of two runs side by side."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.compare.run_figures import CLASS_TIME, ITERATION_MEAN, KERNEL_TIME, RunFigures
+
+# `difference` is b less a, `change_percent` that of a (null where a is 0 or missing).
+COMPARISON = {
+    "what": pl.String(),
+    "name": pl.String(),
+    "a": pl.Float64(),
+    "b": pl.Float64(),
+    "difference": pl.Float64(),
+    "change_percent": pl.Float64(),
+}
+
+# Figures that are sums over the window, beside those of classes and kernels.
+SUMS = ("window", "devices", "overlap", "memory")
+
+
+def compare_figures(a: RunFigures, b: RunFigures) -> pl.DataFrame:
+    """Return COMPARISON of two runs. Figures of one run only, and iterations of other work, are null."""
+    # Iterations of other names may be other work: epochs of one run are not the steps of the other.
+    alike = same_iterations(a, b)
+    left, right = (dict(run.figures) if alike else _under_own_name(run) for run in (a, b))
+    keys = [*left, *(k for k in right if k not in left)]
+    rows = [(what, name, left.get((what, name)), right.get((what, name))) for what, name in keys]
+    names = list(COMPARISON)[:4]
+    return _with_changes(pl.DataFrame(rows, schema={n: COMPARISON[n] for n in names}, orient="row"))
+
+
+def _under_own_name(run: RunFigures) -> dict[tuple[str, str], float]:
+    """Return the figures of a run, with its iterations named by their range."""
+    own = f"iteration {run.iteration_pattern}, mean"
+    return {(own if what == ITERATION_MEAN else what, name): value for (what, name), value in run.figures.items()}
+
+
+def same_iterations(a: RunFigures, b: RunFigures) -> bool:
+    """Return False if both runs have iterations, but of other work."""
+    return len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
+
+
+def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int], alike: bool) -> pl.DataFrame:
+    """Return COMPARISON with sums over the window divided by the number of its iterations in each run.
+
+    Not `alike`: the iterations are of other work, and changes of their sums are null.
+    """
+    if not all(iterations):
+        return table
+    of_window = pl.col("what").is_in(SUMS) & pl.col("name").ne("count") | pl.col("what").is_in(
+        [CLASS_TIME, KERNEL_TIME]
+    )
+    each = {
+        name: pl.when(of_window).then(pl.col(name) / count).otherwise(name)
+        for name, count in zip("ab", iterations, strict=True)
+    }
+    divided = _with_changes(table.with_columns(**each))
+    if alike:
+        return divided
+    return divided.with_columns(pl.when(~of_window).then(c).alias(c) for c in ("difference", "change_percent"))
+
+
+def _with_changes(table: pl.DataFrame) -> pl.DataFrame:
+    change = pl.when(pl.col("a") != 0).then(100 * (pl.col("b") - pl.col("a")) / pl.col("a"))
+    return table.with_columns(difference=pl.col("b") - pl.col("a"), change_percent=change)

@@ -1,0 +1,125 @@
+"""One side of a comparison: the figures of a run that are compared, whether they were found now or are stored."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
+from nsys2prv.analysis.efficiency import NcclAs
+from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
+
+# Scope of figures that are means over the steady iterations; what figures of the program's kernels are.
+ITERATION_MEAN, CLASS_TIME, KERNEL_TIME = "iteration, mean", "class, total_ns", "kernel, total_ns"
+EFFICIENCY, PHASE = "efficiency", "phase"
+
+
+class RunFigures(NamedTuple):
+    """A run as comparisons see it.
+
+    `programs`: that of each rank; `ranks`, `gpus`: how many there are; `nccl`, `window`: of the question that was
+    answered; `kept`: number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`:
+    ITERATION; `analysis`: all of it, where it was asked for and the run is no recorded one.
+    """
+
+    name: str
+    programs: tuple[str, ...]
+    ranks: int
+    gpus: int
+    nccl: NcclAs
+    window: str
+    kept: int
+    iteration_pattern: str | None
+    figures: Mapping[tuple[str, str], float]
+    iterations: pl.DataFrame
+    analysis: Analysis | None = None
+
+    @property
+    def program(self) -> str:
+        """Names of the programs of all tasks, each once."""
+        return ", ".join(sorted({*self.programs}))
+
+
+def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigures:
+    """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
+    return RunFigures(
+        name=name,
+        programs=tuple(program_of(task.name) for task in analysis.run.tasks if task.is_rank),
+        ranks=analysis.run.rank_count,
+        gpus=len(analysis.run.devices),
+        nccl=analysis.question.nccl,
+        window=analysis.window.name,
+        kept=len(analysis.window.iterations),
+        iteration_pattern=analysis.iteration_pattern,
+        figures=figures(analysis),
+        iterations=analysis.iterations,
+        analysis=analysis if whole else None,
+    )
+
+
+def program_of(task: str) -> str:
+    """Return the name of a task's programs without its rank and process ids."""
+    return re.sub(r":\d+\b", "", re.sub(r"^rank \d+ ", "", task))
+
+
+def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
+    """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks."""
+    e = analysis.efficiency
+    every = analysis.overlap.filter(pl.col("operation") == ALL_OPERATIONS)
+    values: dict[tuple[str, str], float] = {
+        ("window", "duration_ns"): analysis.window.spans.total(),
+        ("run", "ranks"): analysis.run.rank_count,
+        ("devices", "count"): len(e.devices),
+        (EFFICIENCY, "parallel"): e.parallel,
+        (EFFICIENCY, "load_balance"): e.load_balance,
+        (EFFICIENCY, "communication"): e.communication,
+        (EFFICIENCY, "orchestration"): e.orchestration,
+        ("devices", "useful_ns"): sum(t.useful_ns for t in e.devices),
+        ("devices", "busy_ns"): sum(t.busy_ns for t in e.devices),
+    }
+    if every.height:
+        columns = ("communication_ns", "overlapped_ns", "exposed_ns")
+        values |= {("overlap", name): float(every[name].sum()) for name in columns}
+    copied = analysis.memory.filter(pl.col("rank").is_null())
+    if copied.height:
+        values["memory", "total_ns"] = float(copied["total_ns"].sum())
+    steady = analysis.iterations.filter("steady")
+    if steady.height:
+        times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
+        values |= {(ITERATION_MEAN, n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
+    for phase in analysis.phases:
+        values[PHASE, phase.name] = phase.efficiency.parallel
+    for table, what in ((analysis.classes, CLASS_TIME), (analysis.kernels, KERNEL_TIME)):
+        over_all = table.filter(pl.col("rank").is_null())
+        name = "family" if "family" in over_all.columns else "name"
+        sums = over_all.group_by(name).agg(pl.col("total_ns").sum()).sort("total_ns", name, descending=[True, False])
+        values |= {(what, n): float(t) for n, t in sums.rows()}
+    # The first fit of a metric is over all GPUs that were sampled.
+    over_all_gpus = {fit.metric: fit for fit in reversed(analysis.metrics)}
+    for fit in reversed(over_all_gpus.values()):
+        values |= {(fit.metric, " + ".join(c.classes)): c.mean for c in fit.classes if c.mean is not None}
+    return values
+
+
+def unit_of_figure(what: str, name: str) -> Unit:
+    """Return the unit of a figure to compare."""
+    if what in (EFFICIENCY, PHASE):
+        return FRACTION
+    if _named_here(what):
+        return unit_of(name) or COUNT
+    return unit_of(what) or NUMBER
+
+
+def words_of_figure(what: str, name: str) -> tuple[str, str]:
+    """Return what a figure to compare is of, and its name, as words without the unit."""
+    of = "memory operations" if what == "memory" else what.removesuffix(", total_ns")
+    return of, words_of(name) if _named_here(what) else name
+
+
+def _named_here(what: str) -> bool:
+    """Return False for figures that have names of the program, which say nothing."""
+    return what in ("window", "run", "devices", "overlap", "memory", EFFICIENCY) or what.endswith(", mean")

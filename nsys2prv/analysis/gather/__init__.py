@@ -1,0 +1,1 @@
+"""The frames of a whole run, gathered from its reports."""

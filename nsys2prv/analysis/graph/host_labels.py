@@ -1,0 +1,88 @@
+"""Labels of host work: the phase and the call that fill most of it, or what it launches at its end."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import TEXT, Run, parts_by
+from nsys2prv.analysis.graph.dependencies import Graph, launched_names
+from nsys2prv.analysis.graph.edges import EdgeKind
+from nsys2prv.analysis.iterations.phases import phase_ranges
+from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.spans import Spans, overlapping
+
+# Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
+LEAST_FILLED_SHARE, SHORTEST_LABELED_NS = 0.5, 2_000
+# Begin of the label of work that is known by what it launches at its end.
+LAUNCHING = "launching "
+_OF_HOST = (EdgeKind.HOST, EdgeKind.CALL, EdgeKind.EXCHANGE, EdgeKind.HANDOVER)
+
+
+def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return node and `label` (TEXT) of the pieces of host work of which something is known and that are not short.
+
+    Labels are `load (nanosleep)`, `load`, `nanosleep`, and without a phase or call `launching NAME`.
+
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations.
+    """
+    nodes = np.flatnonzero(np.isin(graph.binds, _OF_HOST) & (graph.lag() >= SHORTEST_LABELED_NS))
+    pieces = pl.DataFrame(
+        {
+            "node": nodes,
+            "task": graph.task[nodes].astype(np.int64),
+            "row": graph.chain[nodes].astype(np.int64),
+            "start": graph.time[graph.binding[nodes]],
+            "end": graph.time[nodes],
+        }
+    )
+    phases = phase_ranges(main, steps).select("task", "start", "end", name=pattern_of(pl.col("text")))
+    phase = _filling(pieces, phases, "task")
+    # A call of CUDA makes calls of the system, such as `ioctl`, and says more.
+    of_system, of_cuda = (_filling(pieces, _calls(run, kind), "row") for kind in ("os", "cuda"))
+    named = pieces.select("node", phase, call=of_cuda.zip_with(of_cuda.is_not_null(), of_system)).join(
+        launched_names(run, graph), on="node", how="left"
+    )
+    label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format(f"{LAUNCHING}{{}}", "launches"))
+    return named.select("node", label=label.cast(TEXT)).drop_nulls()
+
+
+def call_of(label: str) -> str:
+    """Return the call of a label, alone or behind a phase: `nanosleep` of `load (nanosleep)`."""
+    return label.removesuffix(")").rpartition(" (")[2] if label.endswith(")") else label
+
+
+def _calls(run: Run, kind: str) -> pl.DataFrame:
+    own = run.calls.select("row", "start", "end", "name", "kind").filter(pl.col("kind") == kind)
+    return own.drop("kind")
+
+
+def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:
+    """Return for each piece the name of the interval that overlaps with it most, if it fills enough; else null.
+
+    `named`: `by`, start, end and name. Intervals of one `by` do not overlap with each other, or in parts that matter
+    little.
+    """
+    found = pl.repeat(None, pieces.height, dtype=pl.String, eager=True).alias("name")
+    own = parts_by(named, by)
+    for key, part in parts_by(pieces.with_row_index("at"), by).items():
+        if key in own:
+            at, name = _longest_overlaps(part, own[key].sort("start", "end"))
+            found = found.scatter(at, name.cast(pl.String))
+    return found
+
+
+def _longest_overlaps(pieces: pl.DataFrame, named: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
+    """Return `at` of the pieces that one name fills, and the names."""
+    sides = (Spans(*(frame[c].to_numpy() for c in ("start", "end"))) for frame in (pieces, named))
+    piece, over = overlapping(*sides)
+    pairs = pieces.select("at", low="start", high="end")[piece].hstack(named.select("start", "end", "name")[over])
+    inside = pl.min_horizontal("end", "high") - pl.max_horizontal("start", "low")
+    sums = (
+        pairs.with_columns(inside=inside.clip(0))
+        .group_by("at", "name", maintain_order=True)
+        .agg(pl.col("inside").sum(), (pl.col("high") - pl.col("low")).first().alias("length"))
+    )
+    longest = sums.sort("inside", descending=True, maintain_order=True).unique("at", keep="first", maintain_order=True)
+    filled = longest.filter(pl.col("inside") >= LEAST_FILLED_SHARE * pl.col("length")).sort("at")
+    return filled["at"], filled["name"]

@@ -1,0 +1,262 @@
+"""Instants of host threads at which they launch, block or communicate, and the device work for which they wait."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import COPY, MPI, Run
+from nsys2prv.analysis.graph.device_waits import unrecorded_waits
+from nsys2prv.analysis.graph.edges import NO_NODE, Nodes
+from nsys2prv.analysis.graph.full_queues import launches_into_full_queues
+from nsys2prv.analysis.graph.polling import LONGEST_GAP, outside
+from nsys2prv.intervals.grouped import Axis
+from nsys2prv.intervals.spans import Indices, first_of_equals
+from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
+
+# Host instants: `row` is the thread; `launches`: device work is launched here; `ends`: a call ends here that waited or
+# communicated; `mpi`: by MPI.
+INSTANT = {
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "time": pl.Int64(),
+    "launches": pl.Boolean(),
+    "ends": pl.Boolean(),
+    "mpi": pl.Boolean(),
+}
+# A call that blocks until device work is done: `work` is the index in Run.work (null: an event's record).
+BLOCKING = {
+    "task": pl.Int64(),
+    "row": pl.Int64(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "work": pl.Int64(),
+    "record_time": pl.Int64(),
+    "record_stream": pl.Int64(),
+}
+# Calls that free memory wait for all work of the device, too, before they unmap it (CUDA programming guide, implicit
+# synchronization), but not always: memory of a pool is free at once.
+_FREES = ("cudaFree", "cudaFreeArray", "cudaFreeHost", "cudaFreeMipmappedArray", "cuMemFree", "cuMemFreeHost")
+# Kinds of memory of a copy that blocks its caller until it is done.
+_TO_PAGEABLE = r"^Device.* to Pageable$"
+
+
+class Streams(NamedTuple):
+    """Streams of a run: rows with their streams, and task and device of each with work; others have higher numbers."""
+
+    rows: pl.DataFrame
+    task: Indices
+    device: Indices
+
+    def of(self, rows: pl.Series) -> pl.Series:
+        """Return the stream of each row; -1 for rows that are none."""
+        return rows.replace_strict(self.rows["row"], self.rows["stream"], default=-1, return_dtype=pl.Int64)
+
+
+def streams_of(run: Run) -> Streams:
+    """Number the streams of a run. Lanes of a stream are one stream; streams that only wait are streams, too."""
+    rows = run.work.select("task", "device", "row").unique("row", keep="first", maintain_order=True).sort("row")
+    labels = pl.Series(
+        "label", [run.row_labels[r] if r < len(run.row_labels) else None for r in rows["row"]], dtype=pl.String
+    )
+    stream = pl.struct("task", "label").rank("dense").cast(pl.Int64) - 1
+    numbered = rows.with_columns(labels).with_columns(stream=stream).sort("stream")
+    waiting = pl.concat([run.waits[c] for c in ("stream", "record_stream")]).unique().sort().alias("row")
+    idle = waiting.filter((waiting >= 0) & ~waiting.is_in(numbered["row"].implode())).to_frame()
+    task, device = (
+        numbered.unique("stream", keep="first", maintain_order=True)[c].to_numpy() for c in ("task", "device")
+    )
+    added = idle.select("row", stream=pl.int_range(pl.len()) + len(task))
+    return Streams(pl.concat([numbered.select("row", "stream"), added.select("row", "stream")]), task, device)
+
+
+def work_of_streams(run: Run, streams: Streams) -> pl.DataFrame:
+    """Return `work` (index in Run.work), stream, row, start, end and `launched` (its start if that is not known)."""
+    return run.work.with_row_index("work").select(
+        pl.col("work").cast(pl.Int64),
+        *("row", "start", "end"),
+        streams.of(run.work["row"]).alias("stream"),
+        pl.coalesce("launched", "start"),
+    )
+
+
+def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: str, time: str) -> pl.DataFrame:
+    """Add `work`: the activity that was launched last on a stream by a time (index in Run.work; null: none).
+
+    `wanted` has these two columns; it is returned in order of time.
+    """
+    known = (
+        work_of_streams(run, streams)
+        .sort("launched", "work")
+        .select("work", pl.col("stream").alias(stream), pl.col("launched").alias(time))
+    )
+    return wanted.sort(time, maintain_order=True).join_asof(
+        known, on=time, by=stream, strategy="backward", check_sortedness=False
+    )
+
+
+def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.DataFrame:
+    """Return BLOCKING: synchronizations with all that they wait for; copies, frees and launches that block; polling.
+
+    `polling`: see polling.polls. Run.waits, not Run.calls, has the records that say what a call waits for.
+    """
+    waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
+    every = waits.rename({"time": "start"})
+    waits, copies = outside(every, polling), _launched_copies(run)
+    calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
+    # Most calls do not block.
+    wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique().sort("row", "start")
+    called = known_instants(*wanted, *calls.select("row", "start")) != NO_NODE
+    calls = calls.drop("kind").filter(pl.Series(called)).unique(["row", "start"])
+    waits = waits.join(calls, on=["row", "start"], maintain_order="left")
+    waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
+    by_event, nothing = pl.col("kind") == HOST_WAIT_EVENT, pl.lit(None, pl.Int64)
+    unrecorded = unrecorded_waits(run.calls, waits.drop_nulls("end"))
+    awaited = _awaited_streams(waits.filter(~by_event), unrecorded, streams)
+    on_streams = launched_before(run, streams, awaited, "on", "start")
+    parts = [
+        pl.DataFrame(schema=BLOCKING),
+        on_streams.drop_nulls("work").with_columns(record_time=nothing, record_stream=nothing),
+        waits.filter(by_event).with_columns(work=nothing),
+        _blocking_copies(copies, calls),
+        _blocking_frees(run, streams),
+        launches_into_full_queues(run).with_columns(record_time=nothing, record_stream=nothing),
+        _blocking_polls(run, streams, polling, every),
+    ]
+    return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
+
+
+def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Streams) -> pl.DataFrame:
+    """Return task, row, start and end of waits for streams and contexts, and `on`: each stream that they wait for.
+
+    A context stands for all streams of its device (`on`: any stream of it). A stream without work of its own, such as
+    the default stream, and what is on no known device stand for all streams of their task.
+    """
+    whole = ("task", "row", "start", "end")
+    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
+    known = known.with_row_index("on").cast(pl.Int64)
+    one = (pl.col("kind") != HOST_WAIT_CONTEXT) & pl.col("on").is_between(0, known.height - 1)
+    several = waits.filter(~one).join(known.drop("task"), on="on", how="left")
+    both = [several.select(*whole, "device"), unrecorded.select(whole)]
+    every = pl.concat(both, how="diagonal").join(known, on="task")
+    same = pl.col("device").is_null() | (pl.col("device") == pl.col("device_right"))
+    return pl.concat([frame.select(*whole, "on") for frame in (waits.filter(one), every.filter(same))])
+
+
+def _launched_copies(run: Run) -> pl.DataFrame:
+    """Return copies, with `work` (index in Run.work), `memory`, and row and start of the launching call."""
+    named = run.work.select("task", "kind", "end", "memory", row="caller_row", start="launched").with_row_index("work")
+    return named.filter((pl.col("kind") == COPY) & (pl.col("row") >= 0))
+
+
+def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return copies (of `_launched_copies`) whose call returned after they were done, though it could have before.
+
+    Asynchronous calls block, too, while they copy from a device to pageable memory (CUDA driver API, API
+    synchronization behavior); others may return late by chance.
+
+    `calls`: row, start (no two the same), call and called_until of their CUDA calls.
+    """
+    called = copies.join(calls, on=["row", "start"])
+    asynchronous = pl.col("call").cast(pl.String).str.contains("Async")
+    may_block = ~asynchronous | pl.col("memory").cast(pl.String).str.contains(_TO_PAGEABLE).fill_null(False)
+    blocks = may_block & (pl.col("called_until") >= pl.col("end"))
+    nothing = pl.lit(None, pl.Int64)
+    return called.filter(blocks).with_columns(end="called_until", record_time=nothing, record_stream=nothing)
+
+
+def _blocking_frees(run: Run, streams: Streams) -> pl.DataFrame:
+    """Return BLOCKING of calls that free memory and returned only after all work of a device launched before them.
+
+    `end` is when that work was done; then the call unmaps memory. A call that returned earlier waited for nothing.
+    """
+    calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(_FREES)).with_row_index("call")
+    if calls.is_empty():
+        return pl.DataFrame(schema=BLOCKING)
+    done = _last_before(run, streams, calls).with_columns(until=pl.col("done").max().over("call", "device"))
+    waited = done.filter(pl.col("until").is_between("start", "end"), pl.col("done") > pl.col("start"))
+    nothing = pl.lit(None, pl.Int64)
+    return waited.with_columns(end="until", record_time=nothing, record_stream=nothing)
+
+
+def _blocking_polls(run: Run, streams: Streams, series: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
+    """Return BLOCKING of series of polling. `waits`: WAIT with `start`, of their queries, too.
+
+    They wait for the event of the last query. If its record is not known, the work launched last on a stream before the
+    series counts, if it ends within the series and close to its end: a query soon sees it. Of several streams the one
+    that ends last counts.
+    """
+    if series.is_empty():
+        return pl.DataFrame(schema=BLOCKING)
+    nothing, end = pl.lit(None, pl.Int64), pl.col("end")
+    asked = waits.select("row", "record_time", "record_stream", asked="start").sort("asked")
+    last = series.sort("end").join_asof(
+        asked, left_on="end", right_on="asked", by="row", strategy="backward", check_sortedness=False
+    )
+    known = ((pl.col("asked") >= pl.col("start")) & pl.col("record_time").is_not_null()).fill_null(False)
+    by_event = last.filter(known).with_columns(work=nothing)
+    others = last.filter(~known).with_columns(record_time=nothing, record_stream=nothing).with_row_index("call")
+    done = _last_before(run, streams, others)
+    seen = done.filter(pl.col("done").is_between(end - LONGEST_GAP, end), pl.col("done") > pl.col("start"))
+    by_work = seen.sort("done", "work").unique("call", keep="last")
+    return pl.concat([frame.select(BLOCKING.keys()) for frame in (by_event, by_work)])
+
+
+def _last_before(run: Run, streams: Streams, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return calls (CALLS) once for each stream of their task, with the work launched last on it before them.
+
+    `work`: its index in Run.work; `done`: when it ends (ns); `device`: that of the stream. Streams without work by then
+    are left out.
+    """
+    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
+    on_streams = calls.join(known.with_row_index("on").cast(pl.Int64), on="task")
+    last = launched_before(run, streams, on_streams, "on", "start").drop_nulls("work")
+    return last.with_columns(done=run.work["end"].gather(last["work"]))
+
+
+def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
+    """Return INSTANT, each once, in order of thread and time. `operations`: see waiting.CARRIED."""
+    launches = run.work.select("task", row="caller_row", time="launched").filter(pl.col("row") >= 0)
+    calls = operations.filter(pl.col("kind") == MPI).select("index", "task", "start", "end").unique()
+    calls = calls.with_columns(row=run.calls["row"].gather(calls["index"]))
+    parts = [
+        launches.with_columns(launches=True, ends=False, mpi=False),
+        *(
+            blocking.select("task", "row", time=side, launches=False, ends=side == "end", mpi=False)
+            for side in ("start", "end")
+        ),
+        *(
+            calls.select("task", "row", time=side, launches=False, ends=side == "end", mpi=True)
+            for side in ("start", "end")
+        ),
+    ]
+    every = pl.concat([p.select(pl.col(c).cast(t) if c in p.columns else c for c, t in INSTANT.items()) for p in parts])
+    # Two sorts by one column each, and a reduction of rows in order: groups of two keys take three times as long.
+    ordered = every.sort("time").sort("row", maintain_order=True)
+    first = np.flatnonzero(np.logical_or(*(first_of_equals(ordered[c].to_numpy()) for c in ("row", "time"))))
+    roles = {c: pl.Series(np.logical_or.reduceat(ordered[c].to_numpy(), first)) for c in ("launches", "ends", "mpi")}
+    return ordered.select("row", "time", "task")[first].with_columns(**roles)
+
+
+def instant_nodes(instants: pl.DataFrame, rows: pl.Series, times: pl.Series) -> Nodes:
+    """Return the node of each host instant, by thread and time (NO_NODE: none). `instants`: INSTANT with `node`."""
+    nodes = np.append(instants["node"].to_numpy(), NO_NODE)
+    return nodes[known_instants(instants["row"], instants["time"], rows, times)]
+
+
+def known_instants(rows: pl.Series, times: pl.Series, wanted_rows: pl.Series, wanted_times: pl.Series) -> Indices:
+    """Return the index of each wanted instant among known ones (-1: none), by thread and time.
+
+    The known ones come in order of thread and time; of equal ones it is the first.
+    """
+    row, time, wanted_row, wanted = (s.to_numpy() for s in (rows, times, wanted_rows, wanted_times))
+    if not len(row):
+        return np.full(len(wanted), -1)
+    threads = rows.unique().sort().to_numpy()
+    axis = Axis(int(time.min()), int(time.max()), len(threads))
+    places = axis.at(np.searchsorted(threads, row), time)
+    at = np.searchsorted(places, axis.at(np.searchsorted(threads, wanted_row), wanted))
+    at = np.minimum(at, len(places) - 1)
+    return np.where((row[at] == wanted_row) & (time[at] == wanted), at, -1)

@@ -1,0 +1,147 @@
+"""The longest idle times of each device, the activities around them, and the calls of host threads meanwhile."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import (
+    MPI,
+    Run,
+    covered,
+    covered_by,
+    covered_time,
+    devices_of,
+    tasks_of_devices,
+    whole_with_ns,
+)
+from nsys2prv.analysis.graph.device_waits import STREAM_WAIT
+from nsys2prv.analysis.host import main_rows
+from nsys2prv.intervals.grouped import Axis, axis_over
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, first_of_equals, one_span, overlapping
+
+# `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
+# most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main
+# thread that was open when the gap began.
+IDLE_GAPS = {
+    "rank": pl.Int64(),
+    "host": pl.String(),
+    "gpu": pl.Int64(),
+    "start_ns": pl.Int64(),
+    "idle_ns": pl.Int64(),
+    "after": pl.String(),
+    "before": pl.String(),
+    "kind": pl.String(),
+    "call": pl.String(),
+    "call_ns": pl.Int64(),
+    "range": pl.String(),
+}
+
+
+def longest_gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans, count: int) -> pl.DataFrame:
+    """Return IDLE_GAPS: the `count` longest of each device inside the window, longest first.
+
+    `main`: ranges of the main threads; `work`: WORK.
+    """
+    axis = axis_over(window, len(run.devices))
+    idle = difference(axis.spread(window), covered_by(axis, work, "device"))
+    device, length = axis.group(idle.start), idle.end - idle.start
+    order = np.lexsort((-length, device))
+    longest = order[_place_in_group(device[order]) < count]
+    placed = (
+        pl.DataFrame({"device": device[longest], "start": axis.time(idle.start[longest]), "idle_ns": length[longest]})
+        .with_columns(end=pl.col("start") + pl.col("idle_ns"))
+        .hstack(activities_around(work, axis, idle.end[longest]))
+    )
+    found = (
+        placed.with_columns(tasks_of_devices(run).gather(placed["device"])).sort("task", "start").with_row_index("gap")
+    )
+    devices = devices_of(run)
+    table = (
+        found.join(devices, on="device")
+        .join(_longest_calls(found, _delaying_calls(run.calls, found)), on="gap", how="left")
+        .join(open_ranges(found, main), on="gap", how="left")
+        .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
+    )
+    ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
+    return ordered.select(pl.col(c).cast(t) for c, t in IDLE_GAPS.items())
+
+
+def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFrame:
+    """Return `after` and `before`: the names of the activities around idle times that end at places of an axis.
+
+    Null where an idle time is the first or the last one of its device.
+    """
+    ordered = work.sort("device", "start").select("device", "start", name=pl.col("name").cast(pl.String))
+    device = ordered["device"].to_numpy()
+    at = np.searchsorted(axis.at(device, ordered["start"].to_numpy()), ends, side="left")
+    # A row at the end, for what is before the first row and behind the last one.
+    names = pl.concat([ordered.select("device", "name"), pl.DataFrame({"device": [-1], "name": [None]})])
+    own = pl.Series(axis.group(np.maximum(ends - 1, 0)))
+    sides = {"after": names[at - 1], "before": names[at]}
+    return pl.DataFrame({side: rows["name"].set(rows["device"] != own, None) for side, rows in sides.items()})
+
+
+def _place_in_group(group: Indices) -> Indices:
+    """Return how many rows of the same group come before each row. Rows of a group are together."""
+    first = first_of_equals(group)
+    begins = np.flatnonzero(first)
+    places: Indices = np.arange(len(group)) - begins[np.cumsum(first) - 1]
+    return places
+
+
+def _delaying_calls(calls: pl.DataFrame, idle: pl.DataFrame) -> pl.DataFrame:
+    """Return the calls that may keep a device waiting meanwhile. Helper threads mostly sleep in OS calls.
+
+    `idle`: start and end of the idle times.
+    """
+    main = main_rows(calls).rename({"row": "main"})
+    meanwhile = whole_with_ns(calls, covered(idle)).filter(pl.col("name") != STREAM_WAIT)
+    own = meanwhile.join(main, on="task", maintain_order="left")
+    return own.filter((pl.col("kind") != "os") | (pl.col("row") == pl.col("main")))
+
+
+def _overlapping_intervals(idle: pl.DataFrame, intervals: pl.DataFrame) -> pl.DataFrame:
+    """Return the intervals of each gap's task that overlap with it, with gap, low and high (its borders).
+
+    `idle`: gap, task, start and end.
+    """
+    wanted = intervals.join(idle.select("task").unique(), on="task", how="semi", maintain_order="left")
+    if wanted.is_empty() or idle.is_empty():
+        return wanted.clear().with_columns(gap=pl.lit(0, pl.UInt32), low=pl.lit(0), high=pl.lit(0))
+    start, end, task = (idle[c].to_numpy() for c in ("start", "end", "task"))
+    axis = axis_over(one_span(start.min(), end.max()), int(task.max()) + 1)
+    a, b = (
+        Spans(*(axis.at(frame["task"].to_numpy(), frame[c].to_numpy()) for c in ("start", "end")))
+        for frame in (wanted, idle)
+    )
+    interval, gap = overlapping(a, b)
+    borders = idle.select("gap", low="start", high="end")
+    return wanted[interval].hstack(borders[gap])
+
+
+def _longest_calls(idle: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return gap, kind, call and call_ns: the calls that fill most of a gap. Calls of several threads count once.
+
+    A synchronization counts before the call that it is in.
+    """
+    order = pl.col("kind").cast(pl.String).replace_strict({MPI: 0, "synchronization": 1, "cuda": 2}, default=3)
+    cut = _overlapping_intervals(idle, calls).with_columns(
+        start=pl.max_horizontal("start", "low"), end=pl.min_horizontal("end", "high")
+    )
+    sums = cut.sort("start").group_by("gap", "kind", "name").agg(call_ns=covered_time())
+    ranked = sums.with_columns(order=order, name=pl.col("name").cast(pl.String)).sort(
+        "gap", "call_ns", "order", "name", descending=[False, True, False, False]
+    )
+    first = ranked.unique("gap", keep="first", maintain_order=True)
+    return first.select("gap", pl.col("kind").cast(pl.String), "call_ns", call="name")
+
+
+def open_ranges(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return gap and range: the text of the innermost range that is open when a gap begins.
+
+    `idle`: gap (in order), task and start; `ranges`: RANGES.
+    """
+    begins = idle.with_columns(end=pl.col("start") + 1)
+    inner = _overlapping_intervals(begins, ranges).sort("gap", "start", "end", descending=[False, True, False])
+    return inner.unique("gap", keep="first", maintain_order=True).select("gap", range="text")

@@ -1,0 +1,140 @@
+"""Launches: time from the call to the start of its kernel, time of the call, and queues of the streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.frames import COPY, Run, length
+from nsys2prv.analysis.graph.edges import NO_NODE
+from nsys2prv.analysis.graph.instants import known_instants
+from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
+from nsys2prv.families.family import CLOCK_SLACK
+from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
+from nsys2prv.run.objects import NO_ROW
+
+# Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
+# call to the start on the device; `call_ns`: time in the calls, of which one that launched several kernels is shared
+# evenly by them; `kernel_ns`: time on the device.
+LAUNCH = {
+    "rank": pl.Int64(),
+    "name": pl.String(),
+    "count": pl.Int64(),
+    "wait_p50_ns": pl.Float64(),
+    "wait_p90_ns": pl.Float64(),
+    "wait_p99_ns": pl.Float64(),
+    "call_p50_ns": pl.Float64(),
+    "kernel_p50_ns": pl.Float64(),
+    "call_ns": pl.Int64(),
+    "kernel_ns": pl.Int64(),
+}
+# Device work of a stream that was launched and had not started: the most at once, and the mean over the window.
+QUEUE = {
+    "rank": pl.Int64(),
+    "stream": pl.String(),
+    "activities": pl.Int64(),
+    "longest": pl.Int64(),
+    "mean": pl.Float64(),
+}
+
+# Calls that launch CUDA graphs.
+GRAPH_LAUNCH = r"^cu(?:da)?GraphLaunch"
+
+
+def launches(run: Run, window: Spans) -> pl.DataFrame:
+    """Return LAUNCH, by time on the device.
+
+    Activities without their call in the report are left out, and those that begin before it by more than the clocks of
+    host and device may differ.
+    """
+    timed = _started(run, window).select(
+        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        name=pl.col("name").cast(pl.String),
+        wait=pl.col("start") - pl.col("launched"),
+        call=pl.col("call") / pl.len().over("caller_row", "launched"),
+        kernel=length(),
+    )
+    parts = [_summed(timed, by) for by in ([], ["name"], ["rank"], ["rank", "name"])]
+    ordered = pl.concat(parts).sort(
+        "rank", pl.col("name").is_not_null(), "kernel_ns", "name", descending=[False, False, True, False]
+    )
+    return ordered.filter(pl.col("count") > 0)
+
+
+def blocking_share(run: Run, window: Spans) -> float:
+    """Return the share of the kernels of a window that end before their launching call does; 0 without any."""
+    started = _started(run, window)
+    before = (pl.col("end") <= pl.col("launched") + pl.col("call")).mean()
+    return float(started.filter(pl.col("call").is_not_null()).select(before).item() or 0)
+
+
+def share_of_graphs(run: Run, window: Spans) -> float:
+    """Return the share of the kernels and graphs of a window that launches of CUDA graphs start; 0 without any."""
+    started = _launched(run, window).select("launched", row="caller_row")
+    of_graphs = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(GRAPH_LAUNCH)
+    calls = run.calls.filter(of_graphs).select("row", launched="start")
+    return started.join(calls, on=["row", "launched"], how="semi").height / max(started.height, 1)
+
+
+def _started(run: Run, window: Spans) -> pl.DataFrame:
+    """Return the kernels and graphs that start in a window, with `call`, the length (ns) of the call that launched."""
+    return _with_calls(run, _launched(run, window))
+
+
+def _launched(run: Run, window: Spans) -> pl.DataFrame:
+    """Return the kernels and graphs that start in a window, of those whose launch is known."""
+    possible = pl.col("launched") - pl.col("start") <= CLOCK_SLACK
+    low = run.chosen[0] if run.chosen else 0
+    # What was cut at the begin of a chosen time starts before it.
+    begins = (pl.col("start") > low) | (pl.col("whole_ns") == pl.col("end") - pl.col("start"))
+    known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible & begins)
+    return known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean))
+
+
+def _with_calls(run: Run, started: pl.DataFrame) -> pl.DataFrame:
+    """Add to device activity `call`, the length (ns) of the first call of its thread that began at its launch."""
+    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", length=pl.col("end") - pl.col("start"))
+    # Two sorts by one column each take half of the time of one by both.
+    calls = calls.sort("start", maintain_order=True).sort("row", maintain_order=True)
+    callers = started["caller_row"].fill_null(NO_ROW)
+    at = known_instants(calls["row"], calls["start"], callers, started["launched"])
+    return started.with_columns(call=calls["length"].gather(pl.Series(at).replace(NO_NODE, None)))
+
+
+def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return the rows of LAUNCH by some of its columns, with the others null."""
+    figures = {
+        "count": pl.len(),
+        **{f"wait_p{p}_ns": pl.col("wait").quantile(p / 100, "linear") for p in (50, 90, 99)},
+        "call_p50_ns": pl.col("call").median(),
+        "kernel_p50_ns": pl.col("kernel").median(),
+        "call_ns": pl.col("call").sum().round(),
+        "kernel_ns": pl.col("kernel").sum(),
+    }
+    table = timed.group_by(by).agg(**figures) if by else timed.select(**figures)
+    lacking = [pl.lit(None).alias(c) for c in ("rank", "name") if c not in by]
+    return table.with_columns(lacking).select(pl.col(c).cast(t) for c, t in LAUNCH.items())
+
+
+def queues(run: Run, window: Spans) -> pl.DataFrame:
+    """Return QUEUE of each stream, by rank and stream."""
+    rank = pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64)
+    waiting = waiting_work(run).with_columns(rank=rank)
+    ns = time_in(window, waiting["end"].to_numpy()) - time_in(window, waiting["begin"].to_numpy())
+    inside = waiting.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    by, total = ["rank", "stream"], max(window.total(), 1)
+    table = inside.group_by(by).agg(activities=pl.len(), mean=pl.col("ns").sum() / total)
+    longest = queue_lengths(inside.select(*by, "begin", "end"), by).group_by(by).agg(longest=pl.col("waiting").max())
+    found = table.join(longest, on=by, how="left").sort(by)
+    return found.select(pl.col(c).cast(t) for c, t in QUEUE.items())
+
+
+def _is_in(times: Times, spans: Spans) -> Mask:
+    """Return True for times inside spans."""
+    at = np.searchsorted(spans.start, times, side="right") - 1
+    if not len(spans.start):
+        return np.zeros(len(times), dtype=np.bool_)
+    inside: Mask = (at >= 0) & (times < spans.end[at])
+    return inside

@@ -1,0 +1,1 @@
+"""Iterations, phases and NVTX ranges: found, timed, and the window that they make."""

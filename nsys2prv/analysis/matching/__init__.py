@@ -1,0 +1,1 @@
+"""Operations of NCCL kernels without payload, matched by order and time."""

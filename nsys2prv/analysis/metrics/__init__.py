@@ -1,0 +1,1 @@
+"""GPU metrics by class of kernels: fits of the samples."""

@@ -1,0 +1,1 @@
+"""What if: the dependency graph replayed with other lengths."""

@@ -1,0 +1,242 @@
+"""Replay of the dependency graph with other lengths of its edges, for many scenarios side by side.
+
+A node happens when its last predecessor allows it: at the latest time of a predecessor plus the length of the edge. How
+much later it happens than the lengths along its chain add up to is its delay: it only rises along a chain, and where it
+does is a join. Only the delays of forks are found step by step (see joins). Edges between chains are applied to them
+until no delay changes. As edges run forward in time, this is done for blocks of forks of neighboring times, one after
+the other. The delays of other joins follow from those of the forks at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nsys2prv.analysis.graph.dependencies import Graph
+from nsys2prv.analysis.graph.edges import NO_NODE, USUAL_LAG, Nodes
+from nsys2prv.analysis.predict.joins import Forks, Joins
+from nsys2prv.errors import UsageError
+from nsys2prv.intervals.grouped import LONGEST_AXIS
+from nsys2prv.intervals.spans import Indices, Times, first_of_equals
+
+# Blocks that are prepared at once: more take more memory, fewer more time.
+BLOCKS_AT_ONCE = 256
+
+
+class Lengths(NamedTuple):
+    """Lengths of edges (ns): along chains, of the edge into each node, and of each crossing edge."""
+
+    along: Times
+    crossing: Times
+
+
+def measured_lengths(graph: Graph) -> Lengths:
+    """Return the lengths with which a replay gives the measured times back: binding edges as long as they lasted.
+
+    The others are at most as long as is usual for their kind.
+    """
+    along = graph.time - graph.time[graph.before]
+    free = np.flatnonzero((graph.binding != graph.before) | (graph.binds != graph.along))
+    along[free] = np.clip(along[free], 0, USUAL_LAG[graph.along[free]])
+    source, target, kind = graph.edges
+    crossing = graph.time[target] - graph.time[source]
+    bound = (graph.binding[target] == source) & (graph.binds[target] == kind)
+    return Lengths(along, np.where(bound, crossing, np.minimum(crossing, USUAL_LAG[kind])))
+
+
+def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator[Times]:
+    """Yield the time of each node, for one scenario after the other. Nodes without a predecessor keep their time.
+
+    The delays of forks are held for all scenarios at once; the lengths and times of nodes, which are many, are not:
+    each scenario is called for its lengths twice. Raises UsageError for times that are too long.
+    """
+    ways = []
+    for scenario in scenarios:
+        lengths = scenario()
+        of_edges = _ways(joins, lengths, _so_far(joins, lengths))[joins.forks.edges]
+        if np.abs(of_edges).max(initial=0) > joins.forks.longest:
+            raise too_long()
+        ways.append(np.maximum.reduceat(of_edges, joins.forks.bundles) if len(of_edges) else of_edges)
+        del lengths, of_edges
+    found = _replay_forks(joins.forks, ways)
+    del ways
+    for n, scenario in enumerate(scenarios):
+        yield _of_nodes(joins, scenario(), found[:, n])
+
+
+def narrow(lengths: Times) -> Times:
+    """Return lengths in half of the memory if they fit."""
+    fits = len(lengths) and np.iinfo(np.int32).min < lengths.min() and lengths.max() < np.iinfo(np.int32).max
+    return lengths.astype(np.int32) if fits else lengths
+
+
+def _so_far(joins: Joins, lengths: Lengths) -> Times:
+    """Return the sum of the lengths along a chain up to each node, in the order of `joins.nodes`."""
+    so_far = lengths.along[joins.nodes]
+    if len(so_far):
+        so_far[joins.begins] = 0
+        # Each chain begins at 0 again.
+        so_far[joins.begins[1:]] = -np.add.reduceat(so_far, joins.begins)[:-1]
+    summed: Times = np.cumsum(so_far, out=so_far)
+    return summed
+
+
+def _ways(joins: Joins, lengths: Lengths, so_far: Times) -> Times:
+    """Return by how much the delay at the target of each of `joins.edges` is at least above that at its source."""
+    ways = lengths.crossing[joins.edges]
+    ways += so_far[joins.lead]
+    ways -= so_far[joins.places[joins.target]]
+    return ways
+
+
+def _of_nodes(joins: Joins, lengths: Lengths, found: Times) -> Times:
+    """Return the times of all nodes. `found`: the delays of the forks."""
+    so_far = _so_far(joins, lengths)
+    delays = found[joins.fork]
+    delays += _beyond(joins, _ways(joins, lengths, so_far), found)
+    so_far += delays[joins.join]
+    times: Times = np.empty_like(so_far)
+    times[joins.nodes] = so_far
+    return times
+
+
+def _beyond(joins: Joins, ways: Times, found: Times) -> Times:
+    """Return by how much the delay of each join is above that of the last fork. `ways`: of `joins.edges`."""
+    come = found[joins.source]
+    come += ways
+    come -= found[joins.fork[joins.target]]
+    beyond = np.zeros(len(joins.places), dtype=np.int64)
+    begins = np.flatnonzero(first_of_equals(joins.target))
+    if len(begins):
+        beyond[joins.target[begins]] = np.maximum.reduceat(come, begins).clip(0)
+    # The fork itself has none beyond; one running maximum for all, if each fork begins above what comes before it.
+    beyond[joins.is_fork] = 0
+    forks = np.flatnonzero(joins.is_fork)
+    most = np.maximum.reduceat(beyond, forks)
+    if most.sum(dtype=np.float64) > LONGEST_AXIS:
+        raise too_long()
+    above = np.repeat(np.cumsum(most) - most, np.diff(forks, append=len(beyond)))
+    beyond += above
+    np.maximum.accumulate(beyond, out=beyond)
+    beyond -= above
+    return beyond
+
+
+def _replay_forks(forks: Forks, ways: Sequence[Times]) -> Times:
+    """Return the delay of each fork in each scenario. `ways`: of the bundles of each scenario."""
+    # At first a delay that stays below all others, also at the other end of an edge.
+    result = np.full((len(forks.time), len(ways)), -2 * forks.longest)
+    free = forks.before == NO_NODE
+    free[forks.target] = False
+    result[free] = forks.time[free][:, None]
+    for first in range(0, len(forks.borders) - 1, BLOCKS_AT_ONCE):
+        for block in _blocks(forks, ways, forks.borders[first : first + BLOCKS_AT_ONCE + 1]):
+            _replay_block(result, block)
+    if result.max(initial=0) > forks.longest:
+        raise too_long()
+    return result
+
+
+class _Crossing(NamedTuple):
+    """Edges into the forks of a block, in order of their targets; `begins`: the first edge into each of `reached`."""
+
+    source: Nodes
+    length: Times
+    begins: Indices
+    reached: Nodes
+
+    def raised(self, delays: Times, own: Times) -> bool:
+        """Raise the delays of the block's forks to what the edges allow. Returns False if none has changed.
+
+        `delays`: those that `source` counts in.
+        """
+        if not len(self.source):
+            return False
+        come = delays.take(self.source, axis=0)
+        come += self.length
+        if len(self.begins) < len(self.source):
+            come = np.maximum.reduceat(come, self.begins, axis=0)
+        now = own.take(self.reached, axis=0)
+        # Of few numbers faster than `any`.
+        if not np.count_nonzero(come > now):
+            return False
+        own[self.reached] = np.maximum(come, now, out=come)
+        return True
+
+
+class _Block(NamedTuple):
+    """A block of forks: where it begins and ends, and for each fork what keeps its chain apart from those before it.
+
+    `earlier`, `inner`: edges from earlier blocks, and within the block; only sources in `inner` count from the begin of
+    the block.
+    """
+
+    first: int
+    end: int
+    apart: Times
+    earlier: _Crossing
+    inner: _Crossing
+
+
+def _blocks(forks: Forks, ways: Sequence[Times], borders: Indices) -> Iterator[_Block]:
+    """Yield some neighboring blocks. What they need is made for all of them at once."""
+    first, end = int(borders[0]), int(borders[-1])
+    before, block = forks.before[first:end], np.repeat(np.arange(len(borders) - 1), np.diff(borders))
+    begins = before != np.arange(first - 1, end - 1)
+    begins[borders[:-1] - first] = True
+    # Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
+    chain = np.cumsum(begins)
+    chain -= chain[borders[:-1] - first][block]
+    if int(chain.max(initial=0)) * 4 * forks.longest > LONGEST_AXIS:
+        raise too_long()
+    apart = 4 * forks.longest * chain
+    # Chains that go on from earlier blocks come in by an edge, too.
+    entering = np.flatnonzero(begins & (before != NO_NODE))
+    edges = slice(*np.searchsorted(forks.target, (first, end)))
+    target = np.concatenate([forks.target[edges], entering + first])
+    order = np.argsort(target, kind="stable")
+    source = np.concatenate([forks.source[edges], before[entering]])[order]
+    chained = np.zeros((len(entering), len(ways)), dtype=np.int64)
+    length = np.concatenate([np.column_stack([one[edges] for one in ways]), chained])[order]
+    target = target[order]
+    low = borders[block[target - first]]
+    inside = source >= low
+    length += apart[target - first][:, None]
+    length[inside] -= apart[source[inside] - first][:, None]
+    earlier = _edges_of_blocks(source[~inside], target[~inside], length[~inside], borders)
+    inner = _edges_of_blocks((source - low)[inside], target[inside], length[inside], borders)
+    spans = zip(borders[:-1].tolist(), borders[1:].tolist(), earlier, inner, strict=True)
+    for begin, until, earlier_edges, inner_edges in spans:
+        yield _Block(begin, until, apart[begin - first : until - first, None], earlier_edges, inner_edges)
+
+
+def _edges_of_blocks(source: Nodes, target: Nodes, length: Times, borders: Indices) -> Iterator[_Crossing]:
+    """Yield the edges into each block; they are in order of their targets."""
+    begins = np.flatnonzero(first_of_equals(target))
+    edges, reached = np.searchsorted(target, borders), target[begins]
+    forks = np.searchsorted(reached, borders)
+    for n in range(len(borders) - 1):
+        own, of_forks = slice(edges[n], edges[n + 1]), slice(forks[n], forks[n + 1])
+        yield _Crossing(source[own], length[own], begins[of_forks] - edges[n], reached[of_forks] - borders[n])
+
+
+def _replay_block(result: Times, block: _Block) -> None:
+    """Find the delays of a block's forks in `result`, given those of all earlier ones."""
+    own = result[block.first : block.end]
+    own += block.apart
+    block.earlier.raised(result, own)
+    np.maximum.accumulate(own, axis=0, out=own)
+    # A way through a block has no more forks than the block.
+    for _ in range(len(own) + 2):
+        if not block.inner.raised(own, own):
+            own -= block.apart
+            return
+        np.maximum.accumulate(own, axis=0, out=own)
+    raise too_long()
+
+
+def too_long() -> UsageError:
+    """Return the error for times beyond what a replay can tell apart."""
+    return UsageError("times are too long to replay; choose smaller factors, or a part of the run with --time")

@@ -1,0 +1,241 @@
+"""Answers to "what if": iteration times that a replay of the dependency graph predicts for changed lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.communication.contention import beside_communication, slowdown
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.graph.dependencies import Graph
+from nsys2prv.analysis.graph.edges import EdgeKind
+from nsys2prv.analysis.graph.host_delays import host_delays
+from nsys2prv.analysis.iterations import phases
+from nsys2prv.analysis.predict.changes import Model, changed, find_after_calls
+from nsys2prv.analysis.predict.joins import find_joins
+from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, narrow, replay
+from nsys2prv.intervals.spans import Times, first_of_equals
+from nsys2prv.run.steady import Window
+
+# Iterations and their times (ns): from the begin of an iteration to that of the next one, or to its own end without a
+# next one. Without iterations there is one row, with null, for all of the run.
+PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.Int64(), "predicted_ns": pl.Int64()}
+# How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
+SETTLING_REPLAYS = 2
+# Changes that `analyze` tries.
+STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")
+
+
+class Prediction(NamedTuple):
+    """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay.
+
+    `without_effect`: those of the changes that change nothing in this run; only `what_if` looks for them.
+    """
+
+    changes: tuple[str, ...]
+    iterations: pl.DataFrame
+    replay_error: float
+    without_effect: tuple[str, ...] = ()
+
+    @property
+    def measured_ns(self) -> float:
+        """Return the mean measured time of an iteration."""
+        return float(self.iterations["measured_ns"].mean() or 0)  # type: ignore[arg-type]
+
+    @property
+    def iteration_ns(self) -> float:
+        """Return the mean predicted time of an iteration."""
+        return float(self.iterations["predicted_ns"].mean() or 0)  # type: ignore[arg-type]
+
+    @property
+    def gain(self) -> float:
+        """Return the share of the measured time that the changes save."""
+        return 1 - self.iteration_ns / self.measured_ns if self.measured_ns else 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the prediction as JSON values."""
+        return {
+            "changes": list(self.changes),
+            "replay_error": self.replay_error,
+            "measured_ns": self.measured_ns,
+            "iteration_ns": self.iteration_ns,
+            "gain": self.gain,
+            "without_effect": list(self.without_effect),
+            "iterations": self.iterations.to_dicts(),
+        }
+
+
+def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -> Model:
+    """Prepare a run for predictions. `steps`: OCCURRENCE of the iterations; `main`: ranges of the main threads."""
+    numbered = run.work.select("task", "launched").with_row_index("work").cast({"work": pl.Int64})
+    launched = phases.projected(numbered, steps).select("work", "number", "repeat")
+    slow = slowdown(run, _ready(graph, graph.time), launched)
+    delays, named = host_delays(run, graph, steps), _phases(numbered, main)
+    marks = _marks(graph, launched, steps)
+    return Model(run, graph, delays, marks, window.iterations, named, slow, find_after_calls(run, graph))
+
+
+def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return `marks` of a model: begin and end of the device work of each iteration; without any, instants of hosts.
+
+    `launched`: work, number and repeat; `steps`: OCCURRENCE.
+    """
+    if launched.height:
+        marks = launched.select("number", "repeat", first=2 * pl.col("work"), last=2 * pl.col("work") + 1)
+    else:
+        instants = phases.projected(graph.instants.select("task", "node", launched="time"), steps)
+        marks = instants.select("number", "repeat", first="node", last="node")
+    return marks.sort("repeat", "number")
+
+
+def _phases(work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
+    """Return the phase in which each work was launched, by the outermost range of its task that names one.
+
+    `work`: task and launched of Run.work, with `work`, its index.
+    """
+    known = pl.Series("phase", list(phases.PHASES), dtype=pl.String)
+    named = main.with_columns(phase=phases.phase_of(pl.col("text"))).drop_nulls("phase")
+    # Of ranges with one begin the longest is the outermost.
+    named = named.sort("task", "start", "end", descending=[False, False, True])
+    numbers = dict(zip(known, range(len(known)), strict=True))
+    number = pl.col("phase").replace_strict(numbers, return_dtype=pl.Int64)
+    ranges = phases.outermost(named, named["task"]).with_columns(number=number, repeat=pl.lit(0, pl.Int64))
+    inside = phases.projected(work, ranges.select(*phases.OCCURRENCE)).select("work", "number")
+    every = work.select("work").join(inside, on="work", how="left", maintain_order="left")
+    return known.gather(every["number"])
+
+
+def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction]:
+    """Predict each scenario, a list of changes made together. Raises UsageError for a change that cannot be read."""
+    times = _settled(_Scenarios(model, [(), *scenarios]))
+    measured = _iteration_times(model, model.graph.time)
+    as_measured = _predicted(measured, times[0])
+    lasting = as_measured.filter(pl.col("measured_ns") > 0)
+    error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
+    return [
+        Prediction(tuple(changes), _predicted(measured, own), float(error or 0))  # type: ignore[arg-type]
+        for changes, own in zip(scenarios, times[1:], strict=True)
+    ]
+
+
+def changes_nothing(model: Model, change: str) -> bool:
+    """Return True if no length of a run changes. Raises UsageError for a change that cannot be read."""
+    measured = measured_lengths(model.graph)
+    after = changed(model, measured, change)
+    return all(np.array_equal(own, then) for own, then in zip(measured, after, strict=True))
+
+
+class _Scenarios:
+    """Scenarios by their changes. Their lengths are made each time that they are asked for: they take much memory.
+
+    `measured`: lengths that change nothing; `own`: the lengths of the device work (ns) by the changes of a scenario,
+    once they were made; `kernels`: of the scenarios that were adapted, those in place of them.
+    """
+
+    def __init__(self, model: Model, changes: Sequence[Sequence[str]]) -> None:
+        self.model, self.changes = model, changes
+        self.measured = Lengths(*map(narrow, measured_lengths(model.graph)))
+        self.own: dict[int, Times] = {}
+        self.kernels: dict[int, Times] = {}
+
+    def lengths(self, number: int) -> Lengths:
+        """Return the lengths of a scenario."""
+        lengths = Lengths(*(own.astype(np.int64) for own in self.measured))
+        for change in self.changes[number]:
+            lengths = changed(self.model, lengths, change)
+        kernels = lengths.along[1 : 2 * self.model.graph.works : 2]
+        if number not in self.own:
+            self.own[number] = narrow(kernels.copy())
+        if number in self.kernels:
+            kernels[:] = self.kernels[number]
+        return lengths
+
+    def adapt(self, number: int, times: Times) -> bool:
+        """Adapt a scenario to the communication beside kernels by the nodes' times. Returns False if it is so already.
+
+        The first scenario is the run as it is, and is not adapted.
+        """
+        if not number:
+            return False
+        own = self.own[number]
+        slowed = _beside(self.model, own, times)
+        if (slowed == self.kernels.get(number, own)).all():
+            return False
+        self.kernels[number] = slowed
+        return True
+
+
+def _settled(scenarios: _Scenarios) -> list[pl.DataFrame]:
+    """Replay scenarios. If other communication runs beside kernels then, adapt their lengths and replay again.
+
+    Returns the times of the iterations of each scenario (see `_iteration_times`).
+    """
+    model, moved = scenarios.model, list(range(len(scenarios.changes)))
+    joins, found = find_joins(model.graph), [pl.DataFrame()] * len(moved)
+    turns = SETTLING_REPLAYS if model.slowdown.table.height else 0
+    for turn in range(turns + 1):
+        again = []
+        for n, times in zip(moved, replay(joins, [partial(scenarios.lengths, n) for n in moved]), strict=True):
+            found[n] = _iteration_times(model, times)
+            if turn < turns and scenarios.adapt(n, times):
+                again.append(n)
+        moved = again
+        if not moved:
+            break
+    return found
+
+
+def _ready(graph: Graph, times: Times) -> Times:
+    """Return the time (ns) at which the last rank came to the operation of each device work.
+
+    That of work without an operation is its own begin.
+    """
+    begin, end = times[: 2 * graph.works : 2], times[1 : 2 * graph.works : 2]
+    moves = (graph.edges.kind == EdgeKind.TRANSFER) & (graph.edges.target < 2 * graph.works)
+    ready = begin.copy()
+    np.maximum.at(ready, graph.edges.target[moves] // 2, times[graph.edges.source[moves]])
+    return np.minimum(ready, end)
+
+
+def _beside(model: Model, kernels: Times, times: Times) -> Times:
+    """Return the lengths of device work (ns), `kernels`, adapted to the communication beside by the nodes' times."""
+    graph = model.graph
+    begin, end = times[: 2 * graph.works : 2], times[1 : 2 * graph.works : 2]
+    waiting, transfer = beside_communication(model.run, begin, _ready(graph, times), end)
+    length = graph.time[1 : 2 * graph.works : 2] - graph.time[: 2 * graph.works : 2]
+    slowed: Times = np.rint(kernels * model.slowdown.beside(waiting, transfer) / length).astype(np.int64)
+    return slowed
+
+
+def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
+    both = measured.rename({"ns": "measured_ns"}).with_columns(found["ns"].alias("predicted_ns"))
+    return both.select(pl.col(c).cast(t) for c, t in PREDICTED.items())
+
+
+def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
+    """Return iteration, repeat and ns of the iterations that count, by the nodes' times."""
+    if model.marks.is_empty():
+        works = model.graph.works
+        nodes = times[: 2 * works] if works else times
+        whole = int(nodes.max() - nodes.min()) if len(nodes) else 0
+        return pl.DataFrame({"iteration": [None], "repeat": [None], "ns": [whole]})
+    key = ("repeat", "number")
+    begins = np.flatnonzero(np.logical_or(*(first_of_equals(model.marks[c].to_numpy()) for c in key)))
+    first, last = (times[model.marks[c].to_numpy()] for c in ("first", "last"))
+    ends = {"start": np.minimum.reduceat(first, begins), "end": np.maximum.reduceat(last, begins)}
+    spans = model.marks.select(key)[begins].with_columns(**{c: pl.Series(ns) for c, ns in ends.items()})
+    # An iteration of a lower number may come later, as where a run was recorded from the middle of an epoch on.
+    spans = spans.sort("repeat", "start", "number")
+    following = pl.when(pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1).then(
+        pl.col("start").shift(-1).over("repeat")
+    )
+    timed = spans.select("repeat", iteration="number", ns=pl.coalesce(following, "end") - pl.col("start"))
+    timed = timed.sort("repeat", "iteration")
+    if not model.kept:
+        return timed
+    kept = pl.DataFrame(list(model.kept), schema={"iteration": pl.Int64(), "repeat": pl.Int64()}, orient="row")
+    return timed.join(kept, on=["iteration", "repeat"], how="semi", maintain_order="left")

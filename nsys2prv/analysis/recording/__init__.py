@@ -1,0 +1,1 @@
+"""The recording itself: machines, circumstances, what it lacks, remarks on it."""

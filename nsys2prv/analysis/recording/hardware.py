@@ -1,0 +1,100 @@
+"""The GPUs of a run, and what its reports say of them: models, what they have, how full their memory was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from nsys2prv.analysis.frames import AnalyzedTask, Device, Hardware
+from nsys2prv.analysis.recording.remarks import recorded_families
+from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
+from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.global_ids import pid_of
+from nsys2prv.model.interning import STREAM
+from nsys2prv.report.identity import Gpu
+from nsys2prv.run.hosts import Host, host_numbers, number_of
+from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.plan import Plan
+
+
+def find_devices(
+    plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]
+) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
+    """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
+    rows = plan.objects.rows
+    of_stream = [n for n, kind in enumerate(rows.kind) if kind == STREAM]
+    users: dict[tuple[str, int], set[int]] = {}
+    for n in of_stream:
+        task = tasks[rows.task[n] - 1]
+        users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
+    # A run of which nothing on CUDA was recorded says nothing of its devices.
+    contexts = (
+        _contexts(plan, tasks, hosts)
+        if recorded_families(plan) & {CUDA_API.name, *(f.name for f in FAMILIES if f.work)}
+        else ()
+    )
+    for number, task in contexts:
+        users.setdefault((task.host, number), set()).add(task.rank)
+    devices = tuple(Device(host, gpu, min(ranks)) for (host, gpu), ranks in users.items())
+    ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))
+    index = {(d.host, d.gpu): n for n, d in enumerate(ordered)}
+    numbers = [
+        index.get((tasks[task - 1].host, int(gpu)), NO_ROW) for task, gpu in zip(rows.task, rows.gpu, strict=True)
+    ]
+    return ordered, np.array(numbers, dtype=np.int64)
+
+
+def _contexts(plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]) -> Iterator[tuple[int, AnalyzedTask]]:
+    """Yield GPU and task of every CUDA context: an idle device may have one, too."""
+    host_of = host_numbers(hosts)
+    for r, summary in enumerate(plan.summaries):
+        rows = plan.objects.row_of[r]
+        drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
+        task_of = {
+            pid_of(process): tasks[plan.objects.rows.task[rows[place]] - 1]
+            for process, place in drawn.select("process", "id").rows()
+        }
+        for pid, device in summary.identity.contexts:
+            if pid in task_of:
+                yield number_of(hosts[host_of[r]], summary.identity.gpu_of(pid, device)), task_of[pid]
+
+
+def hardware_of(
+    plan: Plan, devices: Sequence[Device], device_of: npt.NDArray[np.int64], hosts: Sequence[Host]
+) -> tuple[Hardware, ...]:
+    """Return the hardware of each device. `device_of`: the device of each row; `hosts`: of all reports."""
+    gpus = _gpus(plan, hosts)
+    peaks = _memory_peaks(plan, device_of)
+    found = []
+    for number, device in enumerate(devices):
+        gpu = gpus.get((device.host, device.gpu), Gpu(device.gpu, "", "", ""))
+        own = sorted(peaks.get(number, []), reverse=True)
+        found.append(Hardware(gpu.name, gpu.capacity, tuple(held for held, _ in own), own[0][1] if own else None))
+    return tuple(found)
+
+
+def _gpus(plan: Plan, hosts: Sequence[Host]) -> dict[tuple[str, int], Gpu]:
+    """Return the GPUs that the reports list, by host and number there."""
+    host_of = host_numbers(hosts)
+    return {
+        (hosts[host_of[r]].name, number_of(hosts[host_of[r]], gpu)): gpu
+        for r, identity in enumerate(s.identity for s in plan.summaries)
+        for gpu in identity.gpus
+    }
+
+
+def _memory_peaks(plan: Plan, device_of: npt.NDArray[np.int64]) -> dict[int, list[tuple[int, int]]]:
+    """Return for each device the most memory of each process on it (bytes), and when (merged ns)."""
+    peaks: dict[int, dict[int, tuple[int, int]]] = {}
+    for r, summary in enumerate(plan.summaries):
+        for place, (held, time) in summary.memory_peaks.items():
+            row = plan.objects.row_of[r][place]
+            if row != NO_ROW and device_of[row] != NO_ROW:
+                of_rows = peaks.setdefault(int(device_of[row]), {})
+                # Reports of one process share a row. Of equal peaks the first counts.
+                peak = held, plan.clocks[r].merged_one(time)
+                of_rows[int(row)] = max(of_rows.get(int(row), peak), peak, key=lambda one: (one[0], -one[1]))
+    return {device: list(of_rows.values()) for device, of_rows in peaks.items()}

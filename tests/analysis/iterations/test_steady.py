@@ -1,0 +1,232 @@
+"""The steady part: which iterations count, and what is said of the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+import truth
+from analysis_cases import SAMPLES, SHARED, run_of, work_of
+from runs import parameters, reports_of
+from truth import STEADY, without
+from truth_rows import length, union
+
+import nsys2prv
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.iterations import phases, window
+from nsys2prv.analysis.question import Question
+from nsys2prv.errors import UsageError
+from nsys2prv.intervals.spans import one_span
+from nsys2prv.run.options import RunOptions
+from nsys2prv.run.steady import ITERATION_PART, Window, startup_length, steady_window
+
+
+def steady(run: Run, pattern: str = "step #") -> Window:
+    main = phases.main_ranges(run)
+    steps = phases.occurrences(main, pattern)
+    return window.steady(run, steps, phases.projected(run.work, steps), main)
+
+
+def lasting(*lengths: int, pause: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Iterations of these lengths, one after the other."""
+    end = np.cumsum(np.array(lengths) + pause) - pause
+    return end - np.array(lengths), end
+
+
+@pytest.mark.parametrize(
+    ("lengths", "startup"),
+    [
+        ((100, 10, 10, 10), 1),  # compiled in the first
+        ((100, 40, 10, 11, 10, 10), 2),
+        ((10, 10, 10, 10), 0),
+        ((12, 10, 11, 10), 0),  # a little longer is no start-up
+        ((10, 10, 90, 10, 10, 10), 0),  # nor is a long one later
+        ((100, 10, 10), 0),  # too few to tell
+        ((50, 50, 50, 50), 0),
+        ((10, 100, 10, 100, 10, 100), 0),
+    ],
+)
+def test_leading_iterations_that_are_much_longer_are_startup(lengths: tuple[int, ...], startup: int) -> None:
+    assert startup_length(*lasting(*lengths)) == startup
+
+
+def test_a_task_of_which_no_time_is_known_is_not_late() -> None:
+    """Task 2 has iterations, and no rows but those of its GPU; task 1 began to record within the first iteration."""
+    rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, False) for t in range(3) for n in range(2)]
+    parts = pl.DataFrame(rows, schema=ITERATION_PART, orient="row")
+    found = steady_window(parts, {0: (0, 20), 1: (5, 20)}, {n: n for n in range(3)}, one_span(0, 20))
+    assert found.iterations == ((1, 0),)
+    assert [(left.iteration, left.ranks) for left in found.left_out] == [(0, (1,))]
+
+
+def test_each_iteration_that_is_not_whole_names_its_ranks() -> None:
+    """Of twelve tasks one began to record late, two stopped within an iteration, and three lack another."""
+    rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, n == 1 and t in (0, 2)) for t in range(12) for n in range(4)]
+    parts = pl.DataFrame(rows, schema=ITERATION_PART, orient="row")
+    parts = parts.filter(~(pl.col("number") == 2) | ~pl.col("task").is_in([3, 4, 5]))
+    times = {t: (5 if t == 11 else 0, 40) for t in range(12)}
+    found = steady_window(parts, times, {n: n for n in range(12)}, one_span(0, 40))
+    assert found.iterations == ((3, 0),)
+    assert [(left.ranks, left.why) for left in found.left_out] == [
+        ((11,), "rank 11 began to record 0 ms after the others"),
+        ((0, 2), "ranks 0 and 2 stopped recording in it"),
+        ((3, 4, 5), "not recorded on ranks 3 to 5"),
+    ]
+
+
+def test_of_a_chosen_part_a_rank_that_does_nothing_at_its_begin_is_not_late() -> None:
+    """Task 1 does nothing at first; in the second iteration it is not known whether it recorded."""
+    rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, False) for t in range(2) for n in range(3)]
+    parts = pl.DataFrame(rows, schema=ITERATION_PART, orient="row")
+    times, ranks = {0: (0, 30), 1: (15, 30)}, {0: 0, 1: 1}
+    found = steady_window(parts, times, ranks, one_span(0, 30), cut=True)
+    first, second = found.left_out
+    assert (first.iteration, first.ranks, first.late) == (0, (), False)
+    assert first.why == "the chosen part may begin within it"
+    assert (second.iteration, second.ranks, second.late) == (1, (1,), True)
+
+
+def test_iterations_before_a_long_pause_are_startup() -> None:
+    """Two of warm-up, a pause of a hundred, six that are measured."""
+    start, end = lasting(*[10] * 8)
+    later = np.array([0, 0, *[100] * 6])
+    assert startup_length(start + later, end + later) == 2
+
+
+@pytest.mark.parametrize(("often", "startup"), [(2, 8), (3, 0)])
+def test_pauses_that_come_again_and_again_are_no_end_of_startup(often: int, startup: int) -> None:
+    """Long pauses before iterations 8, 24 and 28 of 32, or the first two of them."""
+    start, end = lasting(*[10] * 32)
+    later = np.cumsum([100 if n in (8, 24, 28)[:often] else 0 for n in range(32)])
+    assert startup_length(start + later, end + later) == startup
+
+
+# rank, start and end of each iteration; each launches a kernel at its start, which ends with it.
+def two_ranks(one: list[tuple[int, int]], other: list[tuple[int, int]], first: int = 0) -> Run:
+    ranges = [
+        (task, task, start, end, f"step {n}")
+        for task, steps in enumerate((one, other))
+        for n, (start, end) in enumerate(steps, start=first)
+    ]
+    work = work_of([(task, start + 1, end - 1, "kernel", start + 1) for task, _, start, end, _ in ranges])
+    return run_of(work, (), ranges)
+
+
+def test_an_iteration_that_a_rank_began_before_another_recorded_is_left_out() -> None:
+    run = two_ranks([(0, 60), (60, 70), (70, 80)], [(50, 60), (60, 70), (70, 80)])
+    found = steady(run)
+    assert found.iterations == ((1, 0), (2, 0))
+    assert [(low, high) for low, high in zip(*found.spans, strict=True)] == [(61, 69), (71, 79)]
+    assert [(one.iteration, one.ranks, one.why) for one in found.left_out] == [
+        (0, (1,), "rank 1 began to record 0 ms after rank 0")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lengths", "interrupted"),
+    [
+        ([10] * 8 + [300] + [10] * 3, [8]),  # compiled again
+        ([10] * 18 + [300, 250], [18, 19]),
+        ([10] * 8 + [150] + [10] * 3, []),  # long, as with a checkpoint: it counts
+        ([10, 10, 10, 300, 10, 10, 10, 300], []),  # that comes again and again
+        (([10] * 9 + [300]) * 4, []),  # at equal distances: the program writes its results
+        ([10] * 9 + [300] + [10] * 9 + [300] + [10] * 12 + [300], [9, 19, 32]),
+        ([10] * 20 + [300] * 3 + [10] * 17, [20, 21, 22]),  # one interruption
+        ([10, 10, 300], []),  # too few to tell
+    ],
+)
+def test_an_interrupted_iteration_that_outweighs_all_others_is_left_out(
+    lengths: list[int], interrupted: list[int]
+) -> None:
+    end = np.cumsum(lengths)
+    found = steady(two_ranks(*[list(zip((end - lengths).tolist(), end.tolist(), strict=True))] * 2))
+    assert [one.iteration for one in found.left_out] == interrupted
+    assert all(one.why.startswith("interrupted, 0 ") for one in found.left_out)
+
+
+def test_an_iteration_that_a_rank_lacks_is_left_out() -> None:
+    found = steady(two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20)]))
+    assert (found.iterations, found.left_out[0][2:4]) == (((0, 0), (1, 0)), ((1,), "not recorded on rank 1"))
+
+
+def test_an_iteration_that_is_open_at_the_end_is_left_out() -> None:
+    """The range within it is open, too: both are drawn to the last event."""
+    run = two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20), (20, 30)])
+    inner = run.ranges.tail(1).with_columns(pl.col("start") + 1, text=pl.lit("forward"))
+    found = steady(run._replace(ranges=run.ranges.vstack(inner)))
+    assert found.iterations == ((0, 0), (1, 0))
+    assert found.left_out[0][2:4] == ((1,), "rank 1 stopped recording in it")
+
+
+def test_without_iterations_it_is_the_time_in_which_all_ranks_recorded() -> None:
+    work = work_of([(0, 0, 80, "kernel"), (1, 40, 100, "kernel")])
+    found = steady(run_of(work))
+    assert (found.start, found.end, found.iterations) == (40, 80, ())
+
+
+# The steady figures of runs that were measured by hand: iterations, parallel efficiency.
+MEASURED = {
+    "mpi-halo": (list(range(1, 12)), 0.4153),
+    "gpt-ddp": ([4, 5, 6], 0.0906),
+    "mesh-tp-pp": ([3, 4, 5], 0.0612),
+}
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", MEASURED)
+def test_the_headline_is_that_of_the_steady_iterations(name: str) -> None:
+    if not (SHARED / name).exists():
+        pytest.skip("needs the shared reports")
+    found = nsys2prv.analyze(SHARED / name, question=Question(), options=RunOptions(align="utc"))
+    iterations, parallel = MEASURED[name]
+    assert [number for number, _ in found.window.iterations] == iterations
+    assert found.efficiency.parallel == pytest.approx(parallel, abs=5e-5)
+
+
+@pytest.mark.parametrize("name", parameters(*STEADY))
+def test_device_times_of_the_steady_iterations_are_those_of_sql(name: str) -> None:
+    """Useful, busy and communicating time of each rank, with the efficiency that they make, over the same spans."""
+    found = nsys2prv.analyze(reports_of(name), options=RunOptions(align="utc"))
+    run = truth.steady(name, reports_of(name))
+    spans = list(zip(*(times.tolist() for times in found.window.spans), strict=True))
+    shift = run.window[0][0] - found.window.start
+    assert [(start + shift, end + shift) for start, end in spans] == run.window
+    useful = [length(union(r.kernels), run.window) for r in run.reports]
+    busy = [length(union(r.all_kernels + r.memory), run.window) for r in run.reports]
+    assert [(t.useful_ns, t.busy_ns) for t in found.efficiency.devices] == list(zip(useful, busy, strict=True))
+    assert found.efficiency.window_ns == run.duration
+    assert found.efficiency.parallel == pytest.approx(sum(useful) / len(useful) / run.duration, rel=1e-12)
+    communicating = {n: time for n, r in enumerate(run.reports) if (time := length(union(r.nccl), run.window))}
+    every = found.overlap.filter(pl.col("operation") == "all")
+    assert dict(every.select("rank", "communication_ns").rows()) == communicating
+    exposed = {
+        n: length(without(union(run.reports[n].nccl), union(run.reports[n].kernels)), run.window) for n in communicating
+    }
+    assert dict(every.select("rank", "exposed_ns").rows()) == exposed
+
+
+SPANS = {"gpt-ddp": 3, "mpi-halo": 11, "mesh-tp-pp": 1, "single/saxpy.sqlite": 1}
+
+
+@pytest.mark.parametrize(("name", "count"), SPANS.items())
+def test_the_trace_marks_the_spans_that_analyze_uses(name: str, count: int, tmp_path: Path) -> None:
+    report = next((f / name for f in (SAMPLES, SHARED) if (f / name).exists()), None)
+    if report is None:
+        pytest.skip("needs the shared reports")
+    made = nsys2prv.translate(report, tmp_path / "trace")
+    assert made.prv is not None
+    marked = nsys2prv.read_prv(made.prv).intervals(70000000).select("start", "end").unique().sort("start").rows()
+    spans = nsys2prv.analyze(report).window.spans
+    assert len(marked) == count
+    assert marked == list(zip(spans.start.tolist(), spans.end.tolist(), strict=True))
+
+
+def test_a_named_range_can_be_the_window_of_a_trace(tmp_path: Path) -> None:
+    fifth, other = (nsys2prv.TraceOutput(window=name) for name in ("iteration 5", "no such"))
+    made = nsys2prv.translate(SAMPLES / "mpi-halo", tmp_path / "trace", writing=fifth)
+    found = nsys2prv.analyze(SAMPLES / "mpi-halo", question=Question(window="iteration 5")).window
+    assert made.window_ns == (found.start, found.end)
+    with pytest.raises(UsageError, match="no report has an NVTX range 'no such'"):
+        nsys2prv.translate(SAMPLES / "mpi-halo", tmp_path / "other", writing=other)
