@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.errors import RANKS_SHOWN
 
 FindingSeverity = Literal["high", "medium", "low"]
@@ -15,6 +16,16 @@ SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 SHORTEST_IN_MS = 10_000
 # Stands for the inputs of the run in commands.
 RUN = "RUN"
+
+
+def severity_of(share: float) -> FindingSeverity | None:
+    """Return the severity of what takes a share (of 1) of an iteration or of a run; None if that is too little."""
+    levels: tuple[tuple[float, FindingSeverity], ...] = (
+        (HIGH.value, "high"),
+        (MEDIUM.value, "medium"),
+        (LOW.value, "low"),
+    )
+    return next((severity for least, severity in levels if share >= least), None)
 
 
 def named_ranks(ranks: Iterable[int], worst_first: bool = False) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from nsys2prv.analysis.findings.double_precision import double_precision
 from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
-from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, FindingSeverity
+from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, severity_of
 from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_functions import host_functions
@@ -31,12 +31,12 @@ from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.matrix_products import matrix_products
 from nsys2prv.analysis.findings.memory_near_full import memory_near_full
 from nsys2prv.analysis.findings.migrations import migrations
+from nsys2prv.analysis.findings.pauses import pauses
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
-from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.analysis.findings.unaligned_products import unaligned_products
 from nsys2prv.analysis.findings.unfused_attention import unfused_attention
 from nsys2prv.analysis.findings.unfused_elementwise import unfused_elementwise
@@ -57,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     imbalance,
     gpu_imbalance,
     pipeline_bubble,
+    pauses,
     long_iterations,
     launch_bound,
     host_synchronization,
@@ -101,11 +102,4 @@ def with_findings(analysis: Analysis) -> Analysis:
 def _rated(finding: Finding, iteration_ns: float) -> Finding:
     """Return a finding with share and severity: the rule's, or by cost; None if it costs too little."""
     share = finding.cost_ns / iteration_ns if iteration_ns else 0.0
-    levels: tuple[tuple[float, FindingSeverity | None], ...] = (
-        (HIGH.value, "high"),
-        (MEDIUM.value, "medium"),
-        (LOW.value, "low"),
-        (0.0, None),
-    )
-    by_cost = next(severity for least, severity in levels if share >= least)
-    return finding._replace(share=share, severity=finding.severity or by_cost)
+    return finding._replace(share=share, severity=finding.severity or severity_of(share))

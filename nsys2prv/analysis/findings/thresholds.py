@@ -32,6 +32,7 @@ SCATTERED = Threshold(
 )
 PECULIAR = Threshold(0.25, "of the delay", "work that delays others on several ranks is a place, and not a cause")
 SELDOM = Threshold(0.34, "of the iterations", "what comes more often belongs to each iteration")
+PAUSE = Threshold(5.0, "times an iteration", "so long a time between two iterations is other work than that of a loop")
 LONG = Threshold(1.5, "times the others", "usual iterations differ by some percent, those with other work by far more")
 MOSTLY_OTHERS = Threshold(
     0.5, "of the excess", "a rank that waits so long is not slow itself: those that it waits for are"

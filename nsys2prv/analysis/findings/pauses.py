@@ -1,0 +1,107 @@
+"""Pauses: interrupted iterations, in which a program evaluates, saves, or makes an epoch ready."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.findings.finding import Finding, severity_of
+from nsys2prv.analysis.findings.host_samples import see_samples
+from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
+from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS
+from nsys2prv.analysis.findings.thresholds import ONE_PLACE, PAUSE
+from nsys2prv.analysis.frames import covered_by
+from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, union
+
+OF_COMPUTE = "Evaluate less often, without gradients and in large batches, or on other GPUs from a saved state."
+OF_FILES = (
+    "Write from another thread or process (asynchronous checkpoints), less often, or to a file system near the GPU."
+)
+OF_PROCESSES = "Start the processes that load data once, and keep them for all epochs (persistent_workers=True)."
+
+
+def pauses(case: Case) -> Iterator[Finding]:
+    """Yield the time of pauses between steady iterations: no figure of iterations holds it, but the run takes it."""
+    found = find_pauses(case)
+    total, steady = found.total(), case.analysis.window.spans.total()
+    if not total or not (severity := severity_of(total / (total + steady))):
+        return
+    count, computing = len(found.start), _computing(case, found)
+    what, evidence, advice = _content(case, found, computing)
+    yield Finding(
+        "pauses",
+        f"{'A pause' if count == 1 else f'{count} pauses'} between iterations {'takes' if count == 1 else 'take'} "
+        f"{text_ms(total)}, {100 * total / (total + steady):.0f} % of the time from the first to the last one: {what}",
+        0.0,
+        advice,
+        evidence={"pauses": count, "pauses_ns": total, "computing_ns": round(computing), **evidence},
+        confidence="medium",
+        command="nsys2prv analyze RUN --window device --show idle,api",
+        cfg="basics/osrt",
+        at_ns=int(found.start[(found.end - found.start).argmax()]),
+        # A single one may not come again.
+        severity=severity if count > 1 or severity == "low" else "medium",
+    )
+
+
+def find_pauses(case: Case) -> Spans:
+    """Return the pauses (ns of the trace): recorded time between two steady iterations in which one was interrupted.
+
+    An interrupted iteration takes PAUSE times a steady one or more. Long ones that are not left out are no pauses: the
+    figures of iterations hold their time.
+    """
+    window, least = case.analysis.window, PAUSE.value * case.iteration_ns
+    left = case.analysis.iterations.filter(~pl.col("steady"), pl.col("total_ns") >= least).sort("start_ns")
+    if window.name != "steady" or not window.iterations:
+        left = left.clear()
+    between = difference(one_span(window.start, window.end), window.spans)
+    for recorded in case.run.captures:
+        between = intersection(between, recorded)
+    interrupted = union(left["start_ns"].to_numpy(), (left["start_ns"] + left["total_ns"]).to_numpy())
+    found = np.unique(overlapping(between, interrupted)[0])
+    long = found[(between.end - between.start)[found] >= least]
+    return Spans(between.start[long], between.end[long])
+
+
+def _computing(case: Case, found: Spans) -> float:
+    """Return how long devices compute in pauses (ns, the mean)."""
+    devices = len(case.run.devices)
+    axis = axis_over(one_span(int(found.start[0]), int(found.end[-1])), devices)
+    useful = case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS))
+    return intersection(axis.spread(found), covered_by(axis, useful, "device", found)).total() / max(devices, 1)
+
+
+def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str, object], str]:
+    """Return what most of the pauses is, evidence of it, and advice."""
+    total = found.total()
+    if computing >= ONE_PLACE.value * total:
+        return f"devices compute for {text_ms(computing)} of it", {}, OF_COMPUTE
+    gaps = idle_gaps(case.analysis, found)
+    idle = int((gaps.found["until"] - gaps.found["start"]).sum())
+    calls = system_calls(case.run, case.launchers, gaps)
+    if calls.is_empty() or calls["ns"][0] < ONE_PLACE.value * idle:
+        place = pause_text(chief_pause(case, found))
+        return (
+            "hosts are busy, and devices have no work",
+            {},
+            f"See what hosts do there{place}: {see_samples(case.run)}.",
+        )
+    name, ns, count = calls.row(0)
+    mean = ns / max(gaps.users["device"].n_unique(), 1)
+    evidence = {"call": name, "calls": count, "idle_in_call_ns": round(mean)}
+    if FILE_CALLS.match(name):
+        return f"hosts are in `{name}`", evidence, OF_FILES
+    if PROCESS_CALLS.match(name):
+        return f"hosts are in `{name}`", evidence, OF_PROCESSES
+    return (
+        f"hosts are in `{name}` for {text_ms(mean)} of it",
+        evidence,
+        f"They wait for another thread or process there. {OF_PROCESSES} Evaluate and save less often, or beside the "
+        f"training; {see_samples(case.run)}.",
+    )
