@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -9,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.long_calls import COPIES
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.frames import COPY, NCCL, at_longest, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
@@ -56,6 +58,24 @@ def host_copies(case: Case) -> Iterator[Finding]:
                 cfg="analysis/memory_bandwidth",
                 at_ns=int(own.select(at_longest("ns")).item()),
             )
+
+
+def advice_on_pageable(case: Case, rank: int, call: str, delay: float) -> str:
+    """Return what to do about a host that delays others (ns of an iteration) in a copy of pageable memory; else "".
+
+    Its copies on the device take half of the delay or more: the host waits for each of them.
+    """
+    if not re.match(COPIES, call):
+        return ""
+    copies = case.run.work.filter(pl.col("kind") == COPY, _PAGEABLE, task=case.run.task_by_rank[rank])
+    ns = int(whole_with_ns(copies, case.analysis.window.spans)["ns"].sum()) / case.step_count
+    if not ns or 2 * ns < delay:
+        return ""
+    return (
+        f"Rank {rank} copies pageable memory, {text_ms(ns)} {case.unit}, and its host waits for each copy: allocate "
+        "these buffers as pinned memory (pin_memory=True, cudaMallocHost), and copy asynchronously "
+        "(non_blocking=True)."
+    )
 
 
 def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:

@@ -13,6 +13,7 @@ from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.host_copies import advice_on_pageable
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
 from nsys2prv.analysis.findings.longer_call import longer_call
@@ -168,6 +169,7 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
     return (
         interpreter_lock(case, (rank,), cause.name if cause else "")
+        or (advice_on_pageable(case, rank, call_of(cause.name), cause.ns) if cause else "")
         or _own_waits(case, rank)
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)
