@@ -67,6 +67,8 @@ RANGES = {
     "domain": TEXT,
     "text": pl.String(),
 }
+CUT_RANGE = {name: RANGES[name] for name in ("task", "start", "end")}
+LAUNCHED = {name: WORK[name] for name in ("task", "launched")}
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
 # see model.frames.ENDS; `began`, `ended`: of the activity on `row` that carries the part (null: the reports lack it);
 # ROLES and ARRIVAL: see run.matching.arrivals.
@@ -164,6 +166,9 @@ class Run(NamedTuple):
     foremost: tuple[str, ...] = ()
     # Begin and end of the chosen part of the run.
     chosen: tuple[int, int] | None = None
+    # The ranges that it cuts, as they are left; and the launches in it of work that begins behind it.
+    cut_ranges: pl.DataFrame = pl.DataFrame(schema=CUT_RANGE)
+    launched_beyond: pl.DataFrame = pl.DataFrame(schema=LAUNCHED)
     # CALLS of threads without a row of the trace, to count by name.
     other_calls: pl.DataFrame = pl.DataFrame(schema=CALLS)
     # Label of each row: lanes of a stream have one label.
@@ -288,8 +293,11 @@ def restricted(run: Run, low: int, high: int) -> Run:
     work, calls, others = (cut_to(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
     left = work if work.height else calls.filter(pl.col("kind") == MPI)
     active = Span(int(left["start"].min()), int(left["end"].max())) if left.height else Span(low, high)  # type: ignore[arg-type]
-    ranges = cut_to(run.ranges, low, high)
-    return run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, active=active, chosen=(low, high))
+    beyond = (pl.col("start") < low) | (pl.col("end") > high)
+    ranges, cut = (cut_to(frame, low, high) for frame in (run.ranges, run.ranges.filter(beyond)))
+    queued = run.work.filter(pl.col("start") >= high, pl.col("launched") < high).select(*LAUNCHED)
+    known = run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, active=active, chosen=(low, high))
+    return known._replace(cut_ranges=cut.select(*CUT_RANGE), launched_beyond=pl.concat([run.launched_beyond, queued]))
 
 
 def whole_with_ns(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import Selection
+from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.options import RunOptions
@@ -34,7 +35,9 @@ def what_if(
     rank computes, or `NAME*F` for kernels by family, class, name or phase; `TARGET=0` is `TARGET*0`. The other
     parameters are those of `analyze`. Raises Nsys2prvError.
     """
-    with open_run(inputs, selection, options, (), execution) as run:
+    # Time 0 is the first event of all that is read, and a chosen time has to be that of `analyze`.
+    metrics = (TENSOR,) if selection.time else ()
+    with open_run(inputs, selection, options, metrics, execution) as run:
         return on_polars_thread(predictions_of)(run, question, changes)
 
 

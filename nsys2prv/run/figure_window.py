@@ -83,9 +83,12 @@ def figure_window(
 
 
 def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
-    whole = parts.filter(pl.col("start") >= 0, pl.coalesce("last", "end") <= drawn.duration)
-    part = parts.join(whole, on=["repeat", "number", "task"], how="anti").select("repeat", "number").unique()
-    whole = whole.join(part, on=["repeat", "number"], how="anti", maintain_order="left")
+    key = ["repeat", "number"]
+    is_whole = (pl.col("start") >= 0) & (pl.coalesce("last", "end") <= drawn.duration)
+    cut = parts.filter(~is_whole).select(key).unique()
+    touching = (pl.coalesce("last", "end") > 0) & (pl.col("start") < drawn.duration)
+    # Without a chosen time nothing cuts an iteration.
+    parts = parts.filter(touching) if drawn.cut else parts.join(cut, on=key, how="anti", maintain_order="left")
     rows = objects.rows
     kinds = pl.DataFrame({"row": range(len(rows.task)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
     every = drawn.events.join(kinds.cast({"row": drawn.events.schema["row"]}), on="row")
@@ -95,7 +98,7 @@ def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
     times = _recorded(working if working.height else every).values()
     otherwise = all_recorded(times, drawn.active, drawn.captures)
     ranks = {n: n if rank is None else rank for n, rank in enumerate(objects.ranks)}
-    return steady_window(whole, recorded, ranks, otherwise, drawn.cut)
+    return steady_window(parts, recorded, ranks, otherwise, cut if drawn.cut else None)
 
 
 def _recorded(drawn: pl.DataFrame) -> dict[int, tuple[int, int]]:

@@ -65,6 +65,7 @@ class ExcludedIteration(NamedTuple):
 
 # Ranks, reason and `late` of an excluded iteration.
 _Reason = tuple[tuple[int, ...], str, bool]
+CUT: _Reason = ((), "the chosen time cuts it", False)
 
 
 class Window(NamedTuple):
@@ -94,12 +95,13 @@ def steady_window(
     recorded: Mapping[int, tuple[int, int]],
     ranks: Mapping[int, int],
     otherwise: Spans,
-    cut: bool = False,
+    cut: pl.DataFrame | None = None,
 ) -> Window:
     """Return the steady part of a run.
 
     `parts`: ITERATION_PART; `recorded`: the first and the last instant (ns) that each task recorded anything; `ranks`:
-    rank of each task; `otherwise`: the spans where no iteration is left; `cut`: only a chosen part of the run is known.
+    rank of each task; `otherwise`: the spans where no iteration is left; `cut`: repeat and number of the iterations
+    that the chosen time cuts, None where it is all of the run.
     """
     key = ["repeat", "number"]
     table = (
@@ -111,11 +113,14 @@ def steady_window(
             open=pl.col("task").filter("open").unique().sort(),
         )
         .sort("start", "end", *key)
+        .with_row_index("n")
     )
-    left = dict(_not_whole(table, recorded, ranks))
+    in_time = table if cut is None else table.join(cut, on=key, how="anti", maintain_order="left")
+    left = dict(_not_whole(in_time, recorded, ranks))
     # Of a chosen part, nothing tells a rank that began to record late from one that did nothing at its begin.
-    if cut and 0 in left and left[0][-1]:
-        left[0] = ((), "the chosen part may begin within it", False)
+    if cut is not None and (first := next(iter(in_time["n"]), None)) in left and left[first][-1]:
+        left[first] = ((), "the chosen part may begin within it", False)
+    left |= dict.fromkeys(set(table["n"]).difference(in_time["n"]), CUT)
     kept = [n for n in range(table.height) if n not in left]
     whole = table[kept]
     startup = startup_length(whole["start"].to_numpy(), whole["end"].to_numpy())
@@ -176,7 +181,7 @@ def _not_whole(
     last_begin = max((times[t][0] for t in timed), default=None)
     whole = (pl.col("tasks").list.len() == len(having)) & (pl.col("open").list.len() == 0)
     early = pl.lit(False) if last_begin is None else pl.col("start") < last_begin
-    parted = table.select("start", "tasks", "open").with_row_index("n").filter(early | ~whole)
+    parted = table.select("n", "start", "tasks", "open").filter(early | ~whole)
     for n, start, tasks, still_open in parted.rows():
         late = [t for t in timed if times[t][0] > start]
         if late:

@@ -11,7 +11,20 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import CALLS, COPY, GRAPH, KERNEL, NCCL, RANGES, TEXT, WORK, AnalyzedTask, Run, Sampled
+from nsys2prv.analysis.frames import (
+    CALLS,
+    COPY,
+    GRAPH,
+    KERNEL,
+    LAUNCHED,
+    NCCL,
+    RANGES,
+    TEXT,
+    WORK,
+    AnalyzedTask,
+    Run,
+    Sampled,
+)
 from nsys2prv.analysis.gather.samples_of_run import samples_of
 from nsys2prv.analysis.gather.stored_intervals import (
     CALL_KINDS,
@@ -35,6 +48,7 @@ from nsys2prv.model.interning import STREAM
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
+from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
 # Families that analysis reads. GPU metrics are stored one by one.
@@ -106,6 +120,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         other_calls=_calls(plan, span, other=True),
         row_labels=plan.objects.rows.label,
         unchosen=_unchosen(plan),
+        launched_beyond=_launched_beyond(plan, span),
         communicator_sizes=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
         recorded_families=recorded_families(plan),
         defects=find_defects(plan.summaries),
@@ -225,6 +240,17 @@ def launch_times(plan: Plan, r: int, span: Span | None = None) -> pl.DataFrame:
         row, caller = (pl.Series(plan.objects.row_of[r][frame[c].to_numpy()]) for c in ("to_place", "place"))
         parts.append(frame.select(row=row, time="received", launched=called, caller_row=caller))
     return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
+
+
+def _launched_beyond(plan: Plan, span: Span | None) -> pl.DataFrame:
+    """Return the launches (LAUNCHED) within a time (merged ns) of work that begins behind it; none without one."""
+    found = [pl.DataFrame(schema=LAUNCHED)]
+    for r, clock in enumerate(plan.clocks if span else ()):
+        each = launch_times(plan, r, span).filter(pl.col("row") != NO_ROW)
+        task = pl.Series("task", plan.objects.rows.task[each["row"].to_numpy()] - 1, dtype=pl.Int64)
+        begin, end = pl.Series(clock.merged(each["time"].to_numpy())), span.end  # type: ignore[union-attr]
+        found.append(each.select(task, "launched").filter((begin >= end) & (each["launched"] < end)))
+    return pl.concat(found)
 
 
 def _named(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[pl.Series]:

@@ -39,7 +39,7 @@ class Located(NamedTuple):
 def locate(run: Run, question: Question) -> Located:
     """Find the iterations and the window of a question. Raises UsageError for a range that no rank has."""
     main = phases.main_ranges(run)
-    pattern = question.iteration or phases.find_iterations(main)
+    pattern = question.iteration or phases.find_iterations(main, run.chosen is not None)
     steps = phases.occurrences(main, pattern) if pattern else pl.DataFrame(schema=phases.OCCURRENCE)
     repeats = None if pattern else find_repeats(run)
     if repeats:

@@ -170,11 +170,12 @@ def phase_window(work: pl.DataFrame) -> Spans:
     return union(spans["start"].to_numpy(), spans["end"].to_numpy())
 
 
-def find_iterations(ranges: pl.DataFrame) -> str | None:
+def find_iterations(ranges: pl.DataFrame, in_part: bool = False) -> str | None:
     """Return the pattern of the ranges that number the run's iterations (`step #`), None when no ranges do.
 
     Among the patterns whose texts come once a task it is the one with the longest total time. Numbers before the
-    last one stay in it where they are the same in all iterations (`epoch 0 step #`).
+    last one stay in it where they are the same in all iterations (`epoch 0 step #`). `in_part`: a chosen part of a run
+    may have a single one of them.
     """
     text = pl.col("text")
     # Millions of ranges may have few texts.
@@ -183,8 +184,9 @@ def find_iterations(ranges: pl.DataFrame) -> str | None:
     counted = numbered.group_by("pattern").agg(
         pl.sum("total", "rows"), numbers=pl.col("number").n_unique(), texts=pl.len()
     )
-    counted = counted.filter((pl.col("texts") == pl.col("rows")) & (pl.col("numbers") > 1))
-    ordered = counted.sort("total", "pattern", descending=[True, False])
+    counted = counted.filter((pl.col("texts") == pl.col("rows")) & (in_part | (pl.col("numbers") > 1)))
+    single = pl.col("numbers") == 1
+    ordered = counted.sort(single, pl.col("total"), pl.col("pattern"), descending=[False, True, False])
     if ordered.is_empty():
         return None
     pattern = str(ordered["pattern"][0])

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames import LAUNCHED, Run
+from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Span
 from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
 
@@ -39,7 +40,20 @@ def steady(run: Run, steps: pl.DataFrame, launched: pl.DataFrame, main: pl.DataF
     parts = iteration_parts(steps, launched, {task: end for task, (_, end) in times.items()}, main)
     working = set(run.work["task"].to_list()) or times.keys()
     otherwise = all_recorded([times[task] for task in sorted(working)], run.active, run.captures)
-    return steady_window(parts, times, run.ranks, otherwise, cut=run.chosen is not None)
+    return steady_window(parts, times, run.ranks, otherwise, _cut_iterations(run, steps))
+
+
+def _cut_iterations(run: Run, steps: pl.DataFrame) -> pl.DataFrame | None:
+    """Return repeat and number of the iterations (OCCURRENCE) that the chosen time cuts, None where it is all the run.
+
+    It cuts the range of one, or work that was launched in it, or such work begins behind it.
+    """
+    if run.chosen is None:
+        return None
+    cut = (pl.col("end") == run.chosen[1]) & (pl.col("whole_ns") > pl.col("end") - pl.col("start"))
+    launched = pl.concat([run.work.filter(cut).select(*LAUNCHED), run.launched_beyond])
+    of_range = steps.join(run.cut_ranges, on=["task", "start", "end"], how="semi")
+    return pl.concat([one.select("repeat", "number") for one in (projected(launched, steps), of_range)]).unique()
 
 
 def kept_iterations(window: Window) -> pl.DataFrame:

@@ -14,7 +14,8 @@ from truth import STEADY, without
 from truth_rows import length, union
 
 import nsys2prv
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.frames import RANGES, Run, restricted
 from nsys2prv.analysis.iterations import phases, window
 from nsys2prv.analysis.question import Question
 from nsys2prv.errors import UsageError
@@ -81,7 +82,8 @@ def test_of_a_chosen_part_a_rank_that_does_nothing_at_its_begin_is_not_late() ->
     rows = [(t, 0, n, n * 10, n * 10 + 10, None, None, False) for t in range(2) for n in range(3)]
     parts = pl.DataFrame(rows, schema=ITERATION_PART, orient="row")
     times, ranks = {0: (0, 30), 1: (15, 30)}, {0: 0, 1: 1}
-    found = steady_window(parts, times, ranks, one_span(0, 30), cut=True)
+    none = parts.select("repeat", "number").clear()
+    found = steady_window(parts, times, ranks, one_span(0, 30), cut=none)
     first, second = found.left_out
     assert (first.iteration, first.ranks, first.late) == (0, (), False)
     assert first.why == "the chosen part may begin within it"
@@ -221,6 +223,56 @@ def test_the_trace_marks_the_spans_that_analyze_uses(name: str, count: int, tmp_
     spans = nsys2prv.analyze(report).window.spans
     assert len(marked) == count
     assert marked == list(zip(spans.start.tolist(), spans.end.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "part"), [("gpt-ddp", (0.51, 0.66)), ("gpt-ddp", (0.55, None)), ("mpi-halo", (1.9213, 1.9243))]
+)
+def test_a_chosen_time_leaves_out_what_it_cuts_from_trace_and_analysis(
+    name: str, part: tuple[float, float | None], tmp_path: Path
+) -> None:
+    """Both have the same iterations, with the spans that these have in all of the run."""
+    report = SAMPLES / name
+    low, high = round(part[0] * 1e9), None if part[1] is None else round(part[1] * 1e9)
+    chosen = nsys2prv.Selection(time=(low, high))
+    made = nsys2prv.translate(report, tmp_path / "trace", selection=chosen)
+    assert made.prv is not None
+    marked = nsys2prv.read_prv(made.prv).intervals(70000000).select("start", "end").unique().sort("start").rows()
+    whole, found = nsys2prv.analyze(report), nsys2prv.analyze(report, selection=chosen)
+    assert {left.why for left in found.window.left_out} == {"the chosen time cuts it"}
+    assert [(start + low, end + low) for start, end in marked] == spans_of(found.window)
+    assert set(spans_of(found.window)) < set(spans_of(whole.window))
+    predicted = nsys2prv.what_if(report, ["transfer=0"], selection=chosen)
+    assert predicted.measured_ns == found.explanation.predictions[0].measured_ns
+
+
+def spans_of(window: Window) -> list[tuple[int, int]]:
+    return list(zip(window.spans.start.tolist(), window.spans.end.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("high", "kept", "cut"),
+    [
+        (80, [1, 2], [0, 3]),  # the work of the fourth begins later
+        (79, [1], [0, 2, 3]),  # its range is cut, and the work of the third
+        (60, [1], [0, 2]),
+        (59, [], [0, 1, 2]),
+    ],
+)
+def test_iterations_that_a_chosen_time_cuts_are_not_steady(high: int, kept: list[int], cut: list[int]) -> None:
+    """Ranges of 20 ns, of which the device works 20 ns later."""
+    steps = [(0, 0, 20 * n, 20 * n + 20, f"step {n}") for n in range(4)]
+    work = work_of([(0, 20 * n + 20, 20 * n + 40, "kernel", 20 * n + 5) for n in range(4)])
+    part = restricted(run_of(work, ranges=steps, ranks=1), 10, high)
+    found = analyze_run(part, Question()).window
+    assert [number for number, _ in found.iterations] == kept
+    assert [(left.iteration, left.why) for left in found.left_out] == [(n, "the chosen time cuts it") for n in cut]
+
+
+def test_a_chosen_part_may_have_a_single_iteration() -> None:
+    ranges = pl.DataFrame([(0, 0, 10, 20, "", "step 5"), (0, 0, 0, 40, "", "main")], schema=RANGES, orient="row")
+    assert phases.find_iterations(ranges) is None
+    assert phases.find_iterations(ranges, in_part=True) == "step #"
 
 
 def test_a_named_range_can_be_the_window_of_a_trace(tmp_path: Path) -> None:
