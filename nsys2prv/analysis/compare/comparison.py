@@ -8,10 +8,12 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.compare.average import Average
 from nsys2prv.analysis.compare.compare_figures import compare_figures, figures_per_iteration, same_iterations
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
 from nsys2prv.errors import UsageError, few, short
+from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 ComparisonOutcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
 NONE = "No difference that the spread of iterations does not explain"
@@ -20,6 +22,7 @@ NONE_THAT_COUNTS, BELOW = "No difference that counts", f"real but below {100 * L
 UNKNOWN = "It cannot be told if B is slower"
 # A lower p is written so.
 LEAST_P = 0.001
+STEADY = BUILT_IN_WINDOWS[0]
 # Ranks whose change a verdict tells.
 MOST_CHANGED = 3
 
@@ -79,6 +82,7 @@ class Comparison:
             "significance": {
                 "iterations": list(tested.iterations),
                 "iteration": _change(tested.iteration) if tested.iteration else None,
+                "average": _average(tested.average) if tested.average else None,
                 "ranks": [_change(one) for one in tested.ranks],
             },
             "rows": self.rows.to_dicts(),
@@ -115,9 +119,13 @@ def _verdict(comparison: Comparison) -> Verdict:
     tested, changed = comparison.significance, [one for one in comparison.significance.ranks if one.significant]
     changed.sort(key=lambda one: -abs(one.share))
     if tested.iteration is None:
-        return Verdict("unknown", f"{UNKNOWN}: {without_iterations(comparison)}.")
-    if tested.iteration.significant:
-        outcome: ComparisonOutcome = "slower" if tested.iteration.share > 0 else "faster"
+        return Verdict("unknown", f"{UNKNOWN}: {without_iterations(comparison)}.{_of_window(comparison)}")
+    if tested.average and tested.average.decides:
+        outcome: ComparisonOutcome = "slower" if tested.average.share > 0 else "faster"
+        usual = _times(tested.iteration) if tested.iteration.p is None else _taken(tested.iteration)
+        text = f"B is {outcome}: {tested.average.text}. The usual one (median) takes {usual}."
+    elif tested.iteration.significant:
+        outcome = "slower" if tested.iteration.share > 0 else "faster"
         text = f"B is {outcome}: an iteration takes {_taken(tested.iteration)}."
     elif changed:
         outcome = "rank slower" if changed[0].b > changed[0].a else "rank faster"
@@ -128,7 +136,7 @@ def _verdict(comparison: Comparison) -> Verdict:
     else:
         what = NONE_THAT_COUNTS if tested.iteration.real else NONE
         outcome, text = "none", f"{what}: an iteration takes {_taken(tested.iteration)}."
-    if tested.iteration.significant and changed:
+    if changed and not outcome.startswith("rank"):
         text += f" {_ranks(changed)}."
     return Verdict(outcome, text)
 
@@ -138,11 +146,19 @@ def without_iterations(comparison: Comparison) -> str:
     if not same_iterations(comparison.a, comparison.b):
         patterns = f"{comparison.a.iteration_pattern!r} in a, {comparison.b.iteration_pattern!r} in b"
         return (
-            f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both, and "
-            "--window device compares without iterations"
+            f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both"
+            f"{', and --window device compares without iterations' if comparison.a.window == STEADY else ''}"
         )
     which = " and ".join(n for n, count in zip("AB", comparison.significance.iterations, strict=True) if not count)
     return f"no steady iterations in {which}; --iteration names their NVTX range"
+
+
+def _of_window(comparison: Comparison) -> str:
+    """Return how long the windows take, as a sentence; nothing for steady iterations, which may be others."""
+    if comparison.a.window == STEADY:
+        return ""
+    a, b = (run.figures["window", "duration_ns"] for run in (comparison.a, comparison.b))
+    return f" The window ({short(comparison.a.window)}) takes {_times(Change(None, a, b, None))}."
 
 
 def _of_no_matter(tested: Significance) -> str:
@@ -176,6 +192,16 @@ def _taken(change: Change) -> str:
     word = "significant" if change.significant else BELOW if change.real else "not significant"
     p = f"p < {LEAST_P:g}" if change.p is not None and change.p < LEAST_P else f"p = {change.p:.3f}"
     return f"{_times(change)[:-1]}, {word}: {p})"
+
+
+def _average(average: Average) -> dict[str, Any]:
+    return {
+        "a_ns": average.a,
+        "b_ns": average.b,
+        "change_percent": 100 * average.share,
+        "long": list(average.long),
+        "decides": average.decides,
+    }
 
 
 def _change(change: Change) -> dict[str, Any]:

@@ -119,6 +119,9 @@ def _judged(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgmen
 def _tested(comparison: Comparison, condition: Condition) -> Judgment:
     """Judge a change that is tested: it counts only if it is significant."""
     tested = comparison.significance
+    average = tested.average
+    if condition.name == ITERATION_TIME and average and average.decides:
+        return Judgment(condition, _exceeds(condition, average.a, average.b), f"{condition.text}: {average.text}")
     changes = tested.ranks if condition.name == COMPUTE_TIME else tuple(filter(None, [tested.iteration]))
     if not changes or any(one.p is None for one in changes):
         return Judgment(condition, None, f"{condition.text}: cannot be told, {_untested(comparison, condition)}")

@@ -116,6 +116,8 @@ def unit_of_figure(what: str, name: str) -> Unit:
 
 def words_of_figure(what: str, name: str) -> tuple[str, str]:
     """Return what a figure to compare is of, and its name, as words without the unit."""
+    if (what, name) == (ITERATION_MEAN, "total_ns"):
+        return what, "on the host"
     of = "memory operations" if what == "memory" else what.removesuffix(", total_ns")
     return of, words_of(name) if _named_here(what) else name
 

@@ -17,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.analysis.compare.average import Average, average
+
 # A difference counts if chance makes as large a one this rarely, and if it is this large: clocks of GPUs, which follow
 # temperature and power, move runs by some tenths of a percent.
 LEVEL, LEAST_CHANGE = 0.01, 0.005
@@ -84,12 +86,14 @@ class Significance(NamedTuple):
     """The changes from one run to another.
 
     `iterations`: their number in both runs; `iteration`: the change of an iteration, None if a run has none; `ranks`:
-    the change of each rank's compute time in an iteration (own time, if no device computes).
+    the change of each rank's compute time in an iteration (own time, if no device computes); `average`: None if a run
+    has no iteration.
     """
 
     iterations: tuple[int, int]
     iteration: Change | None
     ranks: tuple[Change, ...]
+    average: Average | None = None
 
 
 def significance(a: pl.DataFrame, b: pl.DataFrame) -> Significance:
@@ -104,7 +108,7 @@ def significance(a: pl.DataFrame, b: pl.DataFrame) -> Significance:
         return Significance(counts, None, ())
     (p,) = _p_values([one[:, None] for one in lengths]) or [None]
     iteration = Change(None, float(np.median(lengths[0])), float(np.median(lengths[1])), p)
-    return Significance(counts, iteration, _ranks(*kept))
+    return Significance(counts, iteration, _ranks(*kept), average(*kept))
 
 
 def least_iterations() -> int:

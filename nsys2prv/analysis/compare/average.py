@@ -1,0 +1,69 @@
+"""The average iteration of two runs: where a few iterations take long, the medians say nothing of what they cost."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Floats = npt.NDArray[np.float64]
+
+# An iteration is long from so many times the median of its run on. Fewer long ones in both runs may be chance.
+LONG_RATIO, FEWEST_LONG = 1.5, 3
+# The average decides if its change and that of the median differ by this part of the earlier run's time.
+LEAST_APART = 0.05
+
+
+class Average(NamedTuple):
+    """The mean time (ns) of an iteration in both runs. `long`, `iterations`: how many are long, of how many.
+
+    `decides`: it tells more than the median, which a few long iterations do not move.
+    """
+
+    a: float
+    b: float
+    long: tuple[int, int]
+    iterations: tuple[int, int]
+    decides: bool
+
+    @property
+    def share(self) -> float:
+        """Return the difference as a fraction of a."""
+        return (self.b - self.a) / self.a if self.a else 0.0
+
+    @property
+    def text(self) -> str:
+        """Return both times, the difference, and how many iterations are long in each run."""
+        counts = [
+            f"{long or 'none'} of {every} in {run}"
+            for run, long, every in zip("AB", self.long, self.iterations, strict=True)
+        ]
+        times = f"{self.b / 1e6:.3f} ms on average instead of {self.a / 1e6:.3f} ({100 * self.share:+.1f} %)"
+        return f"an iteration takes {times}; long ones are {' and '.join(counts)}"
+
+
+def average(a: pl.DataFrame, b: pl.DataFrame) -> Average:
+    """Return the average iteration of two runs, of their steady iterations (ITERATION), one or more."""
+    times = [_times(run) for run in (a, b)]
+    medians, means = [[float(of(one)) for one in times] for of in (np.median, np.mean)]
+    long = [int((one >= LONG_RATIO * usual).sum()) for one, usual in zip(times, medians, strict=True)]
+    changes = [(new - old) / old if old else 0.0 for old, new in (medians, means)]
+    decides = max(long) >= FEWEST_LONG and abs(changes[1] - changes[0]) >= LEAST_APART
+    return Average(means[0], means[1], (long[0], long[1]), (len(times[0]), len(times[1])), decides)
+
+
+def _times(iterations: pl.DataFrame) -> Floats:
+    """Return the time (ns) of each iteration: to the begin of the next one on the host, else to its end.
+
+    Lengths would count the time of a long iteration twice: the device is in one while the host is in the next.
+    """
+    key = ["repeat", "iteration"]
+    end = pl.col("start_ns") + pl.col("total_ns")
+    each = iterations.group_by(key).agg(pl.col("start_ns").min(), end=end.max()).sort(key)
+    goes_on = (pl.col("repeat").shift(-1) == pl.col("repeat")) & (
+        pl.col("iteration").shift(-1) - pl.col("iteration") == 1
+    )
+    until = pl.when(goes_on).then(pl.col("start_ns").shift(-1)).otherwise("end")
+    return each.select(until - pl.col("start_ns")).to_series().to_numpy().astype(np.float64)
