@@ -16,7 +16,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import MPI, NCCL, Run
-from nsys2prv.analysis.graph.device_order import find_markers, lane_edges, marker_edges, soon_after
+from nsys2prv.analysis.graph.device_order import find_markers, lane_edges, marker_edges, one_after_another, soon_after
 from nsys2prv.analysis.graph.device_waits import device_waits
 from nsys2prv.analysis.graph.edges import (
     LEAST_SILENCE_NS,
@@ -72,6 +72,7 @@ class Graph(NamedTuple):
 def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     """Build the graph of a run. `operations`: see waiting.CARRIED. Edges that run back in time are left out."""
     streams, works, polling = streams_of(run), run.work.height, polls(run.calls)
+    run = one_after_another(run, streams)
     blocking = blocking_calls(run, streams, polling)
     instants = instants_of(run, blocking, operations).with_row_index("node", 2 * works).cast({"node": pl.Int64})
     hubs = _hubs(operations, 2 * works + instants.height)

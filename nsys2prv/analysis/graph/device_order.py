@@ -15,6 +15,8 @@ from nsys2prv.analysis.graph.instants import Streams, instant_nodes, launched_be
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import STREAM_WAIT_EVENT
 
+# Work that overlaps for a larger part of the earlier one of its stream runs beside it, as kernels of a CUDA graph do.
+MOST_OVERLAP = 0.5
 # Event records and waits of streams. `called`: when the host called for it (ns); `time`: when it was complete; `work`:
 # the last work of its stream before it; `record`: the node that a wait waits for.
 MARKER = {
@@ -104,15 +106,38 @@ def marker_edges(
     ]
 
 
+def one_after_another(run: Run, streams: Streams) -> Run:
+    """Return the run with the work of each stream one after another where it overlaps but little.
+
+    Programmatic dependent launch (CUDA programming guide) lets a kernel begin while the one before it on its stream
+    ends: 0.1 to 15 us earlier on an H200, for all products of recent cuBLAS. The earlier one then ends at that begin.
+    """
+    ordered = _in_lanes(run, streams).sort("stream", "start", "end")
+    nexts = pl.col("start").shift(-1).over("stream")
+    beyond, length = pl.col("end") - nexts, pl.col("end") - pl.col("start")
+    early = ordered.with_columns(next=nexts).filter(
+        beyond > 0, beyond < MOST_OVERLAP * length, pl.col("next") > pl.col("start")
+    )
+    if early.is_empty():
+        return run
+    ends = run.work["end"].scatter(early["work"].to_numpy(), early["next"])
+    return run._replace(work=run.work.with_columns(ends))
+
+
 def lane_edges(run: Run, streams: Streams) -> Edges:
     """Return edges from the work of a stream that ended last to work that begins in another lane of the stream."""
-    work = work_of_streams(run, streams)
-    lanes = work.group_by("stream").agg(pl.col("row").n_unique()).filter(pl.col("row") > 1)
-    crowded = work.drop("launched").join(lanes.select("stream"), on="stream", how="semi", maintain_order="left")
+    crowded = _in_lanes(run, streams)
     ended = crowded.select("stream", start="end", source="work", lane="row").sort("start")
     pairs = crowded.sort("start").join_asof(ended, on="start", by="stream", check_sortedness=False)
     pairs = pairs.drop_nulls("source").filter(pl.col("lane") != pl.col("row"))
     return edges_of(2 * pairs["source"].to_numpy() + 1, 2 * pairs["work"].to_numpy(), EdgeKind.STREAM)
+
+
+def _in_lanes(run: Run, streams: Streams) -> pl.DataFrame:
+    """Return the work of streams that have several lanes (rows), as the activities of others never overlap."""
+    work = work_of_streams(run, streams).drop("launched")
+    lanes = work.group_by("stream").agg(pl.col("row").n_unique()).filter(pl.col("row") > 1)
+    return work.join(lanes.select("stream"), on="stream", how="semi", maintain_order="left")
 
 
 def soon_after(run: Run) -> list[Edges]:
