@@ -12,6 +12,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.finding import SHORTEST_IN_MS
+from nsys2prv.analysis.findings.framework import Framework, framework_of
 from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
@@ -54,7 +55,8 @@ class Case(NamedTuple):
     without any; `kernels_ns`: the lengths of all kernels in the window together, more than the time of compute where
     several run at once; `launchers`: the threads that launch; `starved`: STARVED; `long_steps`: iterations that take
     much longer than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank;
-    `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others.
+    `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others;
+    `framework`: in whose words advice is given.
     """
 
     analysis: Analysis
@@ -66,6 +68,7 @@ class Case(NamedTuple):
     long_steps: LongSteps
     exposed: pl.DataFrame
     host_waits: Mapping[int, float]
+    framework: Framework
 
     @property
     def run(self) -> Run:
@@ -242,6 +245,7 @@ def case_of(analysis: Analysis) -> Case:
         long_steps=long_steps(analysis, begins),
         exposed=_exposed(analysis),
         host_waits=_host_waits(analysis, count),
+        framework=framework_of(analysis.run),
     )
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.framework import is_python
 from nsys2prv.analysis.findings.latecomers import Latecomer
 from nsys2prv.analysis.findings.thresholds import SCATTERED
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
@@ -67,7 +68,7 @@ def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:
 
     CPython waits for the lock in pthread_cond_timedwait (ceval_gil.c), 5 ms at a time.
     """
-    of_python = any(task.rank in ranks and "python" in task.name.lower() for task in case.run.tasks)
+    of_python = any(task.rank in ranks and is_python(task.name) for task in case.run.tasks)
     if not of_python or INTERPRETER_LOCK not in call:
         return ""
     return (
