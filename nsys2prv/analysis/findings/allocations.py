@@ -9,14 +9,22 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.long_calls import calls_meanwhile
 from nsys2prv.analysis.findings.starved import ALLOCATES, longest_at
 from nsys2prv.analysis.findings.thresholds import ALL_ALONG, ONE_PLACE
 
-FROM_DRIVER = (
-    "Allocate once before the loop, also by handles of libraries (cublasCreate), or use a caching allocator "
-    "(cudaMallocAsync with a pool that keeps memory; in PyTorch leave out torch.cuda.empty_cache(), see "
-    "memory_reserved, and set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)."
+FROM_DRIVER = Words(
+    general="Allocate once before the loop, or use a caching allocator: that of a framework, which keeps what it has "
+    "(in PyTorch leave out torch.cuda.empty_cache()), or cudaMallocAsync.",
+    pytorch="Let PyTorch's allocator keep its memory: leave out torch.cuda.empty_cache(), see memory_reserved, and set "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Other libraries allocate by themselves: call them once before.",
+    jax="Let JAX keep its memory: leave XLA_PYTHON_CLIENT_ALLOCATOR unset (`platform` asks the driver each time), and "
+    "donate arrays that a step replaces (donate_argnums).",
+    cupy="Allocate once before the loop (out=, numba.cuda.device_array), and let CuPy's memory pool keep what it has "
+    "(leave out free_all_blocks()).",
+    cuda="Allocate once before the loop, also by handles of libraries (cublasCreate), or use a pool that keeps memory "
+    "(cudaMallocAsync with cudaMemPoolAttrReleaseThreshold).",
 )
 # A pool gives its memory back at each synchronization unless its threshold says otherwise (CUDA programming guide,
 # stream-ordered memory allocator).
@@ -25,9 +33,14 @@ FROM_POOL = (
     "before the loop."
 )
 # Pinned memory is locked page by page (CUDA runtime API, memory management).
-FROM_HOST = (
-    "Pin memory once before the loop and reuse it (in PyTorch DataLoader(pin_memory=True), or copy_ into a pinned "
-    "buffer): each page is locked when memory is pinned."
+FROM_HOST = Words(
+    general="Pin memory once before the loop and reuse it: each page is locked when memory is pinned.",
+    pytorch="Pin memory once before the loop and reuse it (DataLoader(pin_memory=True), or copy_ into a pinned "
+    "buffer): each page is locked when memory is pinned.",
+    cupy="Pin memory once before the loop and reuse it (cupyx.empty_pinned, numba.cuda.pinned_array): each page is "
+    "locked when memory is pinned.",
+    cuda="Pin memory once before the loop and reuse it (cudaMallocHost, cudaHostRegister): each page is locked when "
+    "memory is pinned.",
 )
 
 ONCE = (
@@ -61,7 +74,7 @@ def allocations(case: Case) -> Iterator[Finding]:
         "allocations",
         f"{what} ({name}), and the device waits {text_ms(cost)} {case.unit}" + case.mostly_in_long("allocating"),
         cost,
-        ONCE if not in_loop and _is_first(case, calls) else _advice(name),
+        ONCE if not in_loop and _is_first(case, calls) else _advice(case, name),
         ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),
         iterations=case.iterations,
         evidence={
@@ -96,9 +109,9 @@ def _is_first(case: Case, call: pl.DataFrame) -> bool:
     return own.is_empty() or int(call["start"][0]) < int(own["start"].min())  # type: ignore[arg-type]
 
 
-def _advice(call: str) -> str:
+def _advice(case: Case, call: str) -> str:
     """Return the advice for the call that takes the longest."""
-    return FROM_POOL if "Async" in call else FROM_HOST if "Host" in call else FROM_DRIVER
+    return FROM_POOL if "Async" in call else (FROM_HOST if "Host" in call else FROM_DRIVER).of(case.framework)
 
 
 def _all_along(case: Case) -> bool:

@@ -6,12 +6,21 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.starved import idle_gaps
 from nsys2prv.analysis.findings.thresholds import ONE_PLACE, RECURS
 
-KEEP_SHAPES = (
-    "Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
-    "(torch.backends.cudnn.benchmark=False), and see why code is compiled again (TORCH_LOGS=recompiles)."
+KEEP_SHAPES = Words(
+    general="Keep shapes the same (pad, or sort into a few sizes), so that no kernel is compiled or tried again, and "
+    "make compiled functions once, before the loop.",
+    pytorch="Keep shapes the same (pad, or sort into a few sizes), do not try kernels for shapes that change "
+    "(torch.backends.cudnn.benchmark=False), and see why code is compiled again (TORCH_LOGS=recompiles).",
+    jax="Keep shapes and static arguments the same (pad, or sort into a few sizes), call jax.jit once, before the "
+    "loop, and see why code is compiled again (JAX_EXPLAIN_CACHE_MISSES=1).",
+    cupy="Keep types and shapes the same, and make kernels once, before the loop: RawKernel and fused functions of "
+    "CuPy, functions of numba.cuda.jit.",
+    cuda="Load code once, before the loop (cuModuleLoad, CUDA_MODULE_LOADING=EAGER), launch from threads that stay, "
+    "and keep shapes the same where a library compiles or tries kernels for each.",
 )
 # Calls that load compiled kernels (CUDA driver API, module and library management; CUDA runtime API, libraries).
 LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"

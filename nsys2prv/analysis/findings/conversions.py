@@ -8,10 +8,21 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
 from nsys2prv.analysis.frames import NCCL, at_longest, whole_with_ns
 
 FAMILY = "copy/cast"
+ADVICE = Words(
+    general="Keep one type and layout from kernel to kernel, convert inside of the kernels that compute, and copy "
+    "outside of the loop.",
+    pytorch="Keep one type and layout (channels_last, weights in BF16), fuse casts with torch.compile, and avoid "
+    ".contiguous() and .to() in the loop.",
+    jax="Keep one type and layout (weights and activations in bfloat16), put casts into the jax.jit that computes with "
+    "them, and donate arrays that a step replaces (donate_argnums), which XLA copies else.",
+    cupy="Keep one type and layout: .astype(), .copy() and ascontiguousarray() in the loop take a kernel each. Convert "
+    "inside of the kernels that compute (cupy.fuse, ElementwiseKernel, a kernel of your own).",
+)
 
 
 def conversions(case: Case) -> Iterator[Finding]:
@@ -29,8 +40,7 @@ def conversions(case: Case) -> Iterator[Finding]:
         "conversions",
         f"Casts, copies and transposes take {100 * share:.0f} % of compute, {time.text}",
         saved,
-        "Keep one type and layout (channels_last, weights in BF16), fuse casts with torch.compile, and avoid "
-        ".contiguous() and .to() in the loop.",
+        ADVICE.of(case.framework),
         evidence={"conversions_ns": round(time.device_ns), "kernels": classes["name"].head(5).to_list()},
         confidence="low",
         command="nsys2prv analyze RUN --show kernels,classes",

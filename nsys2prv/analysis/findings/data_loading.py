@@ -8,11 +8,25 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_on_path import loading, waiting_title
 from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.findings.thresholds import IN_TURN
 from nsys2prv.analysis.iterations.phases import phase_of
 from nsys2prv.errors import short
+
+ADVICE = Words(
+    general="Prepare data in other threads or processes ahead of time, and copy it from pinned memory while the device "
+    "computes (PyTorch: DataLoader with num_workers and pin_memory; JAX: jax.device_put a step ahead).",
+    pytorch="Prepare data in other processes ahead of time (DataLoader with num_workers, prefetch_factor, pin_memory, "
+    "persistent_workers; DALI), and copy it with non_blocking=True.",
+    jax="Prepare data in other processes ahead of time (Grain, tf.data with prefetch), and put it on the device a step "
+    "ahead: jax.device_put does not wait.",
+    cupy="Prepare data in other threads or processes ahead of time, in pinned memory (cupyx.empty_pinned, "
+    "numba.cuda.pinned_array), and copy it on a stream of its own while kernels run.",
+    cuda="Read data in another thread ahead of time, into pinned memory (cudaMallocHost), and copy it by "
+    "cudaMemcpyAsync on a stream of its own while kernels run.",
+)
 
 
 def data_loading(case: Case) -> Iterator[Finding]:
@@ -30,8 +44,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
         "data-loading",
         waiting_title(f"{text_ms(cost)} {case.unit}", short(str(name), 40), in_turn) + case.mostly_in_long("load"),
         cost,
-        "Prepare data in other processes ahead of time (DataLoader with num_workers, prefetch_factor, pin_memory, "
-        "persistent_workers; DALI), and copy it with non_blocking=True.",
+        ADVICE.of(case.framework),
         iterations=case.iterations,
         evidence={
             "range": name,

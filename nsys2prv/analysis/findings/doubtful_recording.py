@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, FindingSeverity, named_ranks
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, LOW, MEDIUM, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
 from nsys2prv.analysis.iterations.window import recordings
@@ -19,7 +20,13 @@ from nsys2prv.run.steady import begun_apart
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
 SOME = (
     "Few of the rows, so that figures change little (nsys2prv inspect RUN). Work that is queued when recording begins "
-    "has no call: synchronize before that, as with torch.cuda.synchronize()."
+    "has no call: synchronize before that ({by})."
+)
+SYNCHRONIZE = Words(
+    general="cudaDeviceSynchronize",
+    pytorch="torch.cuda.synchronize()",
+    jax="jax.block_until_ready",
+    cupy="cupy.cuda.Device().synchronize(), numba.cuda.synchronize()",
 )
 FEW = "Nothing to do: less than 0.1 % of the rows, which hardly changes a figure."
 
@@ -32,9 +39,9 @@ FAILED = (
 def doubtful_recording(case: Case) -> Iterator[Finding]:
     """Yield defects, doubtful clocks, communication without its other ranks, whole graphs, late and missing data."""
     if failed := tuple(defect for defect in case.run.defects if defect.of_program):
-        yield _of_defects("failed-calls", "CUDA calls of the program failed", failed, FAILED)
+        yield _of_defects(case, "failed-calls", "CUDA calls of the program failed", failed, FAILED)
     if wrong := tuple(defect for defect in case.run.defects if not defect.of_program):
-        yield _of_defects("defective-reports", "Reports lack data or hold it wrongly", wrong)
+        yield _of_defects(case, "defective-reports", "Reports lack data or hold it wrongly", wrong)
     if clocks := case.run.clock_warnings:
         yield Finding(
             "doubtful-clocks",
@@ -152,7 +159,7 @@ def _counted(count: int) -> str:
     return "an iteration is" if count == 1 else f"{count} iterations are"
 
 
-def _of_defects(kind: str, title: str, defects: tuple[Defect, ...], advice: str = "") -> Finding:
+def _of_defects(case: Case, kind: str, title: str, defects: tuple[Defect, ...], advice: str = "") -> Finding:
     """Return one finding for some defects; the first that shows in figures is the worst.
 
     `advice`: instead of that on recordings.
@@ -161,11 +168,12 @@ def _of_defects(kind: str, title: str, defects: tuple[Defect, ...], advice: str 
     much = any(d.share >= DEFECT_ROWS.value for d in defects)
     worst = max(defects, key=lambda d: (d.shows, d.share >= DEFECT_ROWS.value))
     more = f" (and {len(defects) - 1} more)" if len(defects) > 1 else ""
+    some = SOME.format(by=SYNCHRONIZE.of(case.framework))
     return Finding(
         kind,
         f"{title}{more}: {worst.sentence}",
         0.0,
-        advice or (ADVICE if much else SOME if shows else FEW),
+        advice or (ADVICE if much else some if shows else FEW),
         evidence={"defects": [d.sentence for d in defects], "reports": sorted({r for d in defects for r in d.reports})},
         command="nsys2prv inspect RUN",
         severity="high" if much else "medium" if shows else "low",

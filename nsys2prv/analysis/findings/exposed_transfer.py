@@ -8,11 +8,20 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.frames import NCCL, at_longest
 
 # Highest number of operations in a title.
 OPERATIONS_NAMED = 3
+OVERLAP = Words(
+    general="pieces that are sent as soon as they are ready, a stream of their own",
+    pytorch="buckets, prefetch, asynchronous messages",
+    jax="XLA_FLAGS=--xla_gpu_enable_latency_hiding_scheduler=true, other sharding",
+)
+OVERLAP_OF_MPI = "MPI_Isend, MPI_Irecv"
+# Gradients and activations bear fewer digits than they have.
+SMALLER = Words(general="", pytorch="BF16 gradients, ", jax="gradients in bfloat16, ")
 
 
 def exposed_transfer(case: Case) -> Iterator[Finding]:
@@ -51,7 +60,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         f"Transfers ({operation}) are not hidden: an ideal network would save {text_ms(gain)} {case.unit}{in_turn}, "
         "a real one about half",
         ATTAINABLE.value * gain,
-        _advice(kind, exposed * each, _computing(case)),
+        _advice(case, kind, exposed * each),
         evidence={
             "operation": operation,
             "gain_without_transfers_ns": round(gain),
@@ -98,11 +107,11 @@ def _computing(case: Case) -> float | None:
     return sum(case.useful) / len(case.useful) if case.useful else None
 
 
-def _advice(kind: str, exposed: float, computing: float | None) -> str:
-    """Return what to do about exposed transfers of one kind, NCCL or MPI. Times are ns of an iteration."""
-    of_nccl = kind == NCCL
-    overlap = f"overlap transfers with compute ({'buckets, prefetch, ' if of_nccl else ''}asynchronous messages)"
-    less = f"send less ({'BF16 gradients, ' if of_nccl else ''}fewer and larger messages)"
+def _advice(case: Case, kind: str, exposed: float) -> str:
+    """Return what to do about transfers of one kind, NCCL or MPI, that are exposed for a time (ns of an iteration)."""
+    of_nccl, computing = kind == NCCL, _computing(case)
+    overlap = f"overlap transfers with compute ({OVERLAP.of(case.framework) if of_nccl else OVERLAP_OF_MPI})"
+    less = f"send less ({SMALLER.of(case.framework) if of_nccl else ''}fewer and larger messages)"
     names = "NCCL_DEBUG=INFO names the transport" if of_nccl else "which transport does MPI use?"
     network = f"see why the network is slow ({names})"
     if computing is None or exposed <= computing:

@@ -1,8 +1,9 @@
-"""The framework of a program, by what the run shows of it."""
+"""The framework of a program, by what the run shows of it, and advice in its words."""
 
 from __future__ import annotations
 
 from enum import Enum
+from typing import NamedTuple
 
 import polars as pl
 
@@ -35,6 +36,26 @@ THREADS = {Framework.PYTORCH: r"^pt_", Framework.JAX: r"^(?:XlaLauncher|py_xla|p
 # NVTX domain of XLA's annotations (Tensor Standard Library), and begin of the ranges of torch.autograd.profiler.
 XLA_DOMAIN, ATEN_RANGES = "TSL", "aten::"
 PYTHON = "python"
+
+
+class Words(NamedTuple):
+    """One advice in the words of each framework. One that is empty is as in `general`, for all and for unknown ones."""
+
+    general: str
+    pytorch: str = ""
+    jax: str = ""
+    cupy: str = ""
+    cuda: str = ""
+
+    def of(self, framework: Framework) -> str:
+        """Return the advice for a framework."""
+        own = {
+            Framework.PYTORCH: self.pytorch,
+            Framework.JAX: self.jax,
+            Framework.CUPY: self.cupy,
+            Framework.CUDA: self.cuda,
+        }
+        return own.get(framework) or self.general
 
 
 def framework_of(run: Run) -> Framework:

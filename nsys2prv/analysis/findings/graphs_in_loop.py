@@ -5,9 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import MANY_GRAPHS, RECURS
 
 INSTANTIATES = r"^cu(?:da)?GraphInstantiate"
+KEEP = Words(
+    general="Launch one again, and change it by cudaGraphExecUpdate.",
+    pytorch="Launch one again (replay()), and copy new input into the tensors that it reads.",
+    jax="XLA makes one for each function that it compiles: call jax.jit once, before the loop.",
+)
 
 
 def advice_on_graphs(case: Case) -> str:
@@ -17,7 +23,4 @@ def advice_on_graphs(case: Case) -> str:
     of_rank = count / max(case.run.rank_count, 1)
     if of_rank < (RECURS.value * case.step_count if case.analysis.window.iterations else MANY_GRAPHS.value):
         return ""
-    return (
-        f"First keep CUDA graphs: {count:,} are instantiated in the window. Launch one again, and change it by "
-        "cudaGraphExecUpdate. "
-    )
+    return f"First keep CUDA graphs: {count:,} are instantiated in the window. {KEEP.of(case.framework)} "

@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.long_calls import COPIES
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.frames import COPY, NCCL, at_longest, covered_by, whole_with_ns
@@ -18,6 +19,32 @@ from nsys2prv.intervals.spans import Spans, difference
 
 _PAGEABLE = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
 _WITH_HOST = pl.col("name").cast(pl.String).is_in(["Host-to-Device", "Device-to-Host"])
+
+PIN = Words(
+    general="Allocate host buffers as pinned memory (cudaMallocHost; PyTorch: pin_memory=True), and copy "
+    "asynchronously on a stream of their own.",
+    pytorch="Allocate host buffers as pinned memory (pin_memory=True) and copy asynchronously on a stream of their own "
+    "(non_blocking=True).",
+    jax="Put arrays on the device ahead of time, few and large (jax.device_put does not wait), and keep them there "
+    "from step to step: memory of NumPy is pageable.",
+    cupy="Allocate host buffers as pinned memory (cupyx.empty_pinned, numba.cuda.pinned_array), and copy on a stream "
+    "of their own (stream=).",
+    cuda="Allocate host buffers as pinned memory (cudaMallocHost, cudaHostAlloc), and copy by cudaMemcpyAsync on a "
+    "stream of their own.",
+)
+BESIDE_KERNELS = Words(
+    general="Keep on the device what is needed again (recompute rather than offload), copy on a stream of their own "
+    "while kernels run, fetch before use, and send fewer bytes.",
+    cuda="Keep on the device what is needed again, copy by cudaMemcpyAsync on a stream of their own while kernels run, "
+    "and send fewer bytes; with a CUDA-aware MPI messages need no copy.",
+)
+KEPT = Words(
+    general="arrays of the device rather than of NumPy, data regions of OpenACC and OpenMP",
+    pytorch="an optimizer on the GPU, activations that are computed again",
+    jax="arrays of jax.numpy rather than of NumPy",
+    cupy="numba.cuda.to_device, cupy.asarray",
+    cuda="data regions of OpenACC and OpenMP, buffers of the device that are allocated once",
+)
 
 
 def host_copies(case: Case) -> Iterator[Finding]:
@@ -33,16 +60,14 @@ def host_copies(case: Case) -> Iterator[Finding]:
             "pageable-copies",
             "Copies of pageable memory",
             PINNED_SAVED.value,
-            f"{_of_round_trips(case)}Allocate host buffers as pinned memory (pin_memory=True, cudaMallocHost) and copy "
-            "asynchronously on a stream of their own (non_blocking=True).",
+            f"{_of_round_trips(case)}{PIN.of(case.framework)}",
         ),
         (
             _WITH_HOST & ~_PAGEABLE,
             "exposed-copies",
             "Copies between host and device",
             ATTAINABLE.value,
-            "Keep on the device what is needed again (recompute rather than offload), copy on a stream of their own "
-            "while kernels run, fetch before use, and send fewer bytes.",
+            BESIDE_KERNELS.of(case.framework),
         ),
     ):
         own = whole_with_ns(copies.filter(chosen), case.analysis.window.spans)
@@ -94,8 +119,8 @@ def _of_round_trips(case: Case) -> str:
     if not to_device or abs(to_device - to_host) > SAME_BYTES.value * max(to_device, to_host):
         return ""
     return (
-        "As many bytes come back from the device as go there: keep on it what is needed again (numba.cuda.to_device, "
-        "OpenACC and OpenMP data regions, an optimizer on the GPU). "
+        "As many bytes come back from the device as go there: keep on it what is needed again "
+        f"({KEPT.of(case.framework)}). "
     )
 
 

@@ -8,14 +8,24 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.graph.polling import QUERIES
 
-_RUN_AHEAD = (
-    "Let the host run ahead: read losses and flags some iterations later, copy asynchronously from pinned memory, "
+_RUN_AHEAD = Words(
+    general="Let the host run ahead: read results and flags some iterations later, copy asynchronously from pinned "
+    "memory, ",
+    pytorch="Let the host run ahead: read losses and flags some iterations later, copy asynchronously from pinned "
+    "memory, ",
+    jax="Let the host run ahead, as JAX does not wait for what it dispatches: read results some iterations later "
+    "(float(x), np.asarray(x) and jax.block_until_ready wait), ",
+    cuda="Let the host run ahead: read results some iterations later, copy by cudaMemcpyAsync from pinned memory, ",
 )
-_WAIT = "and synchronize with events and streams rather than with the device."
+_WAIT = Words(
+    general="and synchronize with events and streams rather than with the device.",
+    jax="and put steps whose results are not needed at once into lax.scan or lax.fori_loop.",
+)
 # The host needs no answer to launch on: the device keeps the order of its streams.
 _DO_NOT_POLL = (
     "and let a stream wait for an event (cudaStreamWaitEvent) rather than the host poll until it has happened."
@@ -36,7 +46,9 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
         "host-synchronization",
         f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched",
         cost,
-        advice_on_graphs(case) + _RUN_AHEAD + (_DO_NOT_POLL if by_polling else _WAIT),
+        advice_on_graphs(case)
+        + _RUN_AHEAD.of(case.framework)
+        + (_DO_NOT_POLL if by_polling else _WAIT.of(case.framework)),
         iterations=case.iterations,
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",

@@ -13,6 +13,7 @@ from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_copies import advice_on_pageable
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
@@ -30,6 +31,18 @@ from nsys2prv.errors import short
 
 # Operations between two ranks.
 MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"
+
+# Messages of NCCL.
+RECEIVE, SEND = Words("irecv", jax="lax.ppermute", cuda="ncclRecv"), Words("isend", jax="lax.ppermute", cuda="ncclSend")
+COPY_BESIDE = Words(
+    general="Copy to and from pinned memory on a stream of its own, and write from another thread or process.",
+    pytorch="Copy to and from pinned memory with non_blocking=True on a stream of its own, and write from another "
+    "thread or process (torch.distributed.checkpoint.async_save).",
+    jax="Begin the copy early (copy_to_host_async), and write from another thread or process (Orbax's "
+    "AsyncCheckpointer).",
+    cuda="Copy by cudaMemcpyAsync to and from pinned memory on a stream of its own, and write from another thread or "
+    "process.",
+)
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -153,16 +166,15 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
             "them with compute, or see why the network between their ranks is slow."
         )
     if cause and cause.kind == TRANSFER:
-        receive, send = ("MPI_Irecv", "MPI_Isend") if of_mpi else ("irecv", "isend")
+        receive, send = ("MPI_Irecv", "MPI_Isend") if of_mpi else (w.of(case.framework) for w in (RECEIVE, SEND))
         return (
             f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
             f"before the work); else send less, earlier, or without waiting ({send})."
         )
     if cause and cause.kind == COPYING:
         return (
-            f"See what rank {rank} copies, and others do not: a checkpoint, metrics, data. Copy to and from pinned "
-            "memory with non_blocking=True on a stream of its own, and write from another thread or process (PyTorch: "
-            "torch.distributed.checkpoint.async_save)."
+            f"See what rank {rank} copies, and others do not: a checkpoint, metrics, data. "
+            f"{COPY_BESIDE.of(case.framework)}"
         )
     enters = " or enters MPI" if of_mpi else ""
     before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
@@ -191,7 +203,7 @@ def _own_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
     """Return what to do about a host that is late as it is in a call of the system; else an empty text."""
     call, task = call_of(cause.name) if cause else "", case.run.task_by_rank[rank]
     named = (pl.col("kind") == "os") & (pl.col("name") == call) & (pl.col("task") == task)
-    return "" if case.run.calls.filter(named).is_empty() else advice_on_call(case.run, call)
+    return "" if case.run.calls.filter(named).is_empty() else advice_on_call(case, call)
 
 
 def _own_waits(case: Case, rank: int) -> str:
@@ -201,7 +213,8 @@ def _own_waits(case: Case, rank: int) -> str:
         return ""
     return (
         f"The host of rank {rank} waits {more[0]:.0f} times an iteration for its device, those of others "
-        f"{more[1]:.0f} times. Do what only this rank does ({WAITING}) seldom, or at once for all tensors."
+        f"{more[1]:.0f} times. Do what only this rank does ({WAITING.of(case.framework)}) seldom, or at once for all "
+        "values."
     )
 
 

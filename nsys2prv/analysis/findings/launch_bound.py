@@ -11,6 +11,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text, places_of_launches
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.latecomers import shared_compute
@@ -41,13 +42,31 @@ from nsys2prv.errors import short
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
 BLOCKING_COPY = _NAME.str.contains(COPIES) & ~_NAME.str.contains("Async|Batch")
-LAUNCH_LESS = (
-    "Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
-    "optimizers, larger batches."
+LAUNCH_LESS = Words(
+    general="Launch less often: CUDA graphs, fused kernels, more work in each (PyTorch: torch.compile mode "
+    "reduce-overhead; JAX: a whole step in one jax.jit).",
+    pytorch="Launch less often: CUDA graphs (torch.cuda.graph, torch.compile mode reduce-overhead), fused kernels and "
+    "optimizers, larger batches.",
+    jax="Launch less often: a whole step in one jax.jit, several steps in one lax.scan or lax.fori_loop, larger "
+    "batches.",
+    cupy="Launch less often: CUDA graphs (begin_capture of CuPy's streams), fused kernels (cupy.fuse, "
+    "ElementwiseKernel, a kernel of your own), more work in each.",
+    cuda="Launch less often: CUDA graphs (capture a step by cudaStreamBeginCapture, then cudaGraphLaunch), fused "
+    "kernels, more work in each.",
 )
-LARGER_GRAPHS = (
-    "CUDA graphs launch these kernels already: put more into a graph (several steps, layers or tokens), so that fewer "
-    "are launched."
+PROCESSES = Words(
+    general="start one for each GPU, as threads of a Python process take turns",
+    pytorch="start one for each GPU, as threads of a Python process take turns (DistributedDataParallel in place of "
+    "DataParallel)",
+    jax="start one for each GPU (jax.distributed.initialize), as threads of one process share locks of the driver",
+    cuda="start one for each GPU, as threads of one process share locks of the driver",
+)
+LARGER_GRAPHS = Words(
+    general="CUDA graphs launch these kernels already: put more into a graph (several steps, layers or tokens), so "
+    "that fewer are launched.",
+    jax="CUDA graphs of XLA launch these kernels already: put more into one jax.jit (several steps by lax.scan or "
+    "lax.fori_loop), so that fewer are launched.",
+    cuda="CUDA graphs launch these kernels already: put more into a graph (several steps), so that fewer are launched.",
 )
 # nsys profile --cuda-graph-trace has `graph` by default.
 NODES_COST = (
@@ -131,7 +150,7 @@ def _of_launches(case: Case, kernels: float, median: float, gap: float) -> tuple
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
         f"{_processes_for_gpus(case)}{_advice_on_places(case, gap)}{_advice_on_waits(case)}"
-        f"{advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS}",
+        f"{advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS.of(case.framework)}",
     )
 
 
@@ -140,7 +159,7 @@ def _of_graphs(case: Case) -> str:
     if share_of_graphs(case.run, case.analysis.window.spans) < NEARLY_ALL.value:
         return ""
     one_by_one = case.run.work.filter(pl.col("kind") == GRAPH).is_empty()
-    return f"{LARGER_GRAPHS}{NODES_COST if one_by_one else ''}"
+    return f"{LARGER_GRAPHS.of(case.framework)}{NODES_COST if one_by_one else ''}"
 
 
 def _advice_on_places(case: Case, gap: float) -> str:
@@ -161,7 +180,10 @@ def _advice_on_waits(case: Case) -> str:
     whose = (
         f"{waits[most]:.0f} waits of rank {most}'s host" if waits_more(waits, most) else f"{mean:.0f} waits of the host"
     )
-    return f"First remove the {whose} for the device in an iteration ({WAITING}): no CUDA graph can hold them. "
+    return (
+        f"First remove the {whose} for the device in an iteration ({WAITING.of(case.framework)}): no CUDA graph can "
+        "hold them. "
+    )
 
 
 def _of_host(case: Case, starved: float) -> tuple[str, str]:
@@ -172,16 +194,17 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
     if (gpus := _gpus_of_a_thread(case)) > 1:
         return (
             f"Host-bound: one thread launches for {gpus} GPUs in turn, and each has no work meanwhile",
-            "Launch from a process for each GPU, or launch less: CUDA graphs (torch.cuda.graph, torch.compile mode "
-            "reduce-overhead), fused kernels, larger batches.",
+            f"Launch from a process for each GPU. {LAUNCH_LESS.of(case.framework)}",
         )
     if _in_copies(case) >= IN_COPIES.value * starved:
-        return "Host-bound: the host is in blocking copies, and the device has no work", COPY_IN_BACKGROUND
+        return "Host-bound: the host is in blocking copies, and the device has no work", COPY_IN_BACKGROUND.of(
+            case.framework
+        )
     if loading := iterations_that_load(case):
         return (
             f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, as where kernels are compiled "
             "or tried for new shapes, and the device has no work",
-            f"{_processes_for_gpus(case)}{KEEP_SHAPES}",
+            f"{_processes_for_gpus(case)}{KEEP_SHAPES.of(case.framework)}",
         )
     place = pause_text(chief_pause(case, case.usual_time()))
     if call := long_call(case, starved):
@@ -200,14 +223,9 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
 
 
 def _processes_for_gpus(case: Case) -> str:
-    """Return advice for a process whose threads launch for several GPUs: those of one Python process take turns."""
+    """Return advice for a process whose threads launch for several GPUs."""
     gpus = max((len(own) for own in shared_compute(case).values()), default=1)
-    return (
-        f"One process launches for {gpus} GPUs: start one for each GPU, as threads of a Python process take turns "
-        "(PyTorch: DistributedDataParallel in place of DataParallel). "
-        if gpus > 1
-        else ""
-    )
+    return f"One process launches for {gpus} GPUs: {PROCESSES.of(case.framework)}. " if gpus > 1 else ""
 
 
 def _gpus_of_a_thread(case: Case) -> int:

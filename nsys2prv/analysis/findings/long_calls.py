@@ -7,15 +7,22 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.starved import ALLOCATES, calls_in_gaps, idle_gaps
 from nsys2prv.analysis.findings.thresholds import LONG_CALL, ONE_PLACE
 
 # Calls that belong to other findings: allocations, launches, and waits for work.
 OF_OTHER_FINDINGS = rf"{ALLOCATES}|Launch|Synchronize|Query"
 COPIES = r"^cu(?:da)?Memcpy"
-COPY_IN_BACKGROUND = (
-    "Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass device "
-    "pointers to a CUDA-aware MPI or use NCCL."
+COPY_IN_BACKGROUND = Words(
+    general="Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass "
+    "device pointers to a CUDA-aware MPI or use NCCL.",
+    pytorch="Copy with non_blocking=True from pinned memory, merge small copies into one, and make tensors on the "
+    "device where that is possible (device=); between ranks use NCCL.",
+    jax="Put data on the device ahead of time, in few large arrays (jax.device_put does not wait), and pass results to "
+    "the next step as they are: float(x) and np.asarray(x) wait for them.",
+    cupy="Copy from pinned memory on a stream (cupyx.empty_pinned, numba.cuda.pinned_array), and merge small copies; "
+    "between ranks, pass device arrays to a CUDA-aware MPI or use NCCL.",
 )
 # Contexts are made and code is loaded at the first call that needs them (CUDA programming guide, initialization and
 # lazy loading).
@@ -60,5 +67,5 @@ def calls_meanwhile(case: Case, chosen: pl.Expr) -> pl.DataFrame:
 def advice_on_long_call(case: Case, name: str) -> str:
     """Return advice on a long call of CUDA by its name: in a loop, or without iterations."""
     if pl.Series([name]).str.contains(COPIES)[0]:
-        return COPY_IN_BACKGROUND
+        return COPY_IN_BACKGROUND.of(case.framework)
     return KEEP if case.analysis.window.iterations else WARM_UP

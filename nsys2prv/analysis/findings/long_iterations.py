@@ -11,10 +11,29 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, long_ones_load
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.frames import at_longest
 from nsys2prv.analysis.sentences import counted
+
+LAUNCH_LESS = Words(
+    general="See what they do beside the others' work, such as output, statistics, evaluation, or kernels that are "
+    "tried for new shapes: do it less often or in fewer launches, and keep shapes the same.",
+    pytorch="See what they do beside the others' work, such as evaluation, statistics for a log, or kernels that are "
+    "tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
+)
+HOST_WORK = Words(
+    general="checkpoints, logs, results that are written, garbage collection (gc.freeze() before the loop, "
+    "gc.collect() when nothing waits), or code that is compiled again. Move it to another process",
+    cuda="checkpoints, logs, results that are written, or memory that is allocated. Move it to another thread",
+)
+LARGER_INPUT = Words(
+    general="Their input is larger, as with sequences of unlike length: sort it by length, pack several into one, or "
+    "limit a batch by its tokens rather than by its rows.",
+    cuda="Their work is larger, as where particles gather, a grid is refined or a solver takes more steps: limit it in "
+    "each iteration, or spread it over several.",
+)
 
 
 def long_iterations(case: Case) -> Iterator[Finding]:
@@ -83,23 +102,22 @@ def _cause(case: Case, of_host: bool) -> tuple[str, str]:
     if longer > SAME_COUNT.value * usual:
         return (
             f"{'it launches' if single else 'they launch'} {longer:,.0f} kernels, the others {usual:,.0f}",
-            "See what they do beside the others' work, such as evaluation, statistics for a log, or kernels that are "
-            "tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
+            LAUNCH_LESS.of(case.framework),
         )
     if of_host and long_ones_load(case):
-        return "code is loaded, as where kernels are compiled for new shapes, and the device has no work", KEEP_SHAPES
+        return (
+            "code is loaded, as where kernels are compiled for new shapes, and the device has no work",
+            KEEP_SHAPES.of(case.framework),
+        )
     if of_host:
         place = pause_text(chief_pause(case, case.long_steps.spans))
         return (
             "the host is busy meanwhile, and the device has no work",
-            f"See what the host does in them{place}: checkpoints, logs, results that are written, garbage collection "
-            "(gc.freeze() before the loop, gc.collect() when nothing waits), or code that is compiled again. Move it "
-            "to another process, or do it less often.",
+            f"See what the host does in them{place}: {HOST_WORK.of(case.framework)}, or do it less often.",
         )
     return (
         f"{'it computes' if single else 'they compute'} longer, with as many kernels",
-        "Their input is larger, as with sequences of unlike length: sort it by length, pack several into one, or limit "
-        "a batch by its tokens rather than by its rows.",
+        LARGER_INPUT.of(case.framework),
     )
 
 

@@ -5,8 +5,15 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import MANY_OPERATIONS, SHORT_KERNEL
 from nsys2prv.analysis.frames import KERNEL, NCCL, whole_with_ns
+
+MERGE = Words(
+    general="one buffer, ncclGroupStart",
+    pytorch="one buffer, larger buckets, _coalescing_manager",
+    jax="one array, XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=...",
+)
 
 
 def advice_on_operations(case: Case, rank: int | None = None) -> str:
@@ -25,7 +32,7 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
         return ""
     return (
         f"A rank launches {count:.0f} NCCL kernels of {_median(operations['ns']) / 1000:.0f} us an iteration: merge "
-        "their tensors into fewer, larger messages (one buffer, larger buckets, _coalescing_manager or ncclGroupStart)."
+        f"what they send into fewer, larger messages ({MERGE.of(case.framework)})."
     )
 
 

@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
 from nsys2prv.errors import short
 
@@ -16,6 +17,14 @@ GENERIC_NAMES = ("Kernel", "Kernel2", "device_kernel")
 # Convolutions of cuDNN that are older than tensor cores are engines without a data type in their names.
 SCALAR_NAMES = r"(?i)sgemm|scudnn|_simt_|ffma|f32f32_f32f32_f32|^(?:dgrad|wgrad)\w*_engine$"
 FAMILIES = ("GEMM", "convolution")
+USE_TENSOR_CORES = Words(
+    general="Allow TF32 in the library that computes them, or compute in BF16",
+    pytorch="Allow TF32 (torch.set_float32_matmul_precision('high'), and torch.backends.cudnn.allow_tf32 for "
+    "convolutions) or compute in BF16 (torch.autocast)",
+    jax="Allow TF32 (jax_default_matmul_precision='tensorfloat32') or compute in bfloat16",
+    cupy="Allow TF32 (CUPY_TF32=1) or compute in FP16",
+    cuda="Allow TF32 (cublasSetMathMode with CUBLAS_TF32_TENSOR_OP_MATH) or compute in BF16 (cublasGemmEx)",
+)
 
 
 def matrix_products(case: Case) -> Iterator[Finding]:
@@ -40,8 +49,7 @@ def matrix_products(case: Case) -> Iterator[Finding]:
         "matrix-products",
         f"{_kinds(scalar, convolution)} do not use tensor cores (`{short(known_as, 40)}`): {time.text}",
         time.saved_at_most * (1 - 1 / TENSOR_GAIN.value),
-        "Allow TF32 (torch.set_float32_matmul_precision('high'), and torch.backends.cudnn.allow_tf32 for convolutions) "
-        "or compute in BF16 (torch.autocast); give products dimensions that are multiples of 8.",
+        f"{USE_TENSOR_CORES.of(case.framework)}; give products dimensions that are multiples of 8.",
         evidence={
             "kernels": scalar["name"].head(5).to_list(),
             "classes": scalar["class"].unique(maintain_order=True).head(5).to_list(),

@@ -6,9 +6,18 @@ from collections.abc import Iterable, Iterator
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import MEMORY_FULL
 from nsys2prv.analysis.frames import Device, Hardware
 from nsys2prv.errors import bytes_text
+
+LESS = Words(
+    general="give a GPU less of it, use more GPUs, compute again or offload what is kept, and free what is not needed",
+    pytorch="a smaller batch, recomputed or offloaded activations, sharded optimizer states, and "
+    "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against fragments",
+    jax="a smaller batch, recomputed activations (jax.checkpoint), sharded parameters and optimizer states, and "
+    "donated arguments (donate_argnums). JAX may have taken it all at the start (XLA_PYTHON_CLIENT_PREALLOCATE)",
+)
 
 
 def memory_near_full(case: Case) -> Iterator[Finding]:
@@ -40,9 +49,7 @@ def memory_near_full(case: Case) -> Iterator[Finding]:
         "memory-near-full",
         f"Memory of GPU {worst.gpu} of {worst.host} {'is' if full else 'may be'} nearly full: {held}",
         0.0,
-        "Expect allocations that fail or synchronize with a larger input: a smaller batch, recomputed or offloaded "
-        "activations, sharded optimizer states, and PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True against "
-        "fragments.",
+        f"Expect allocations that fail or synchronize with a larger input: {LESS.of(case.framework)}.",
         ranks=named_ranks(device.rank for _, device, _ in full or perhaps),
         evidence={
             "peak_bytes": peak,

@@ -10,12 +10,12 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
 from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS, SLEEPS
 from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
-from nsys2prv.analysis.frames import Run
 
 # Begin of the names of the threads in which PyTorch's Gloo exchanges data and launches its copies (ProcessGroupGloo).
 GLOO_THREAD = "pt_gloo"
@@ -27,13 +27,20 @@ OF_SLEEPING = (
     "The host sleeps for a time that the program sets (time.sleep, usleep): see what it waits for, a file, a rate, "
     "another process, and wait for that itself."
 )
-OF_PROCESSES = (
-    "The thread that launches starts processes or waits for their end, as a DataLoader does in each epoch: keep them "
-    "(persistent_workers=True), or start them before the loop."
+OF_PROCESSES = Words(
+    general="The thread that launches starts processes or waits for their end: keep them, or start them before the "
+    "loop.",
+    pytorch="The thread that launches starts processes or waits for their end, as a DataLoader does in each epoch: "
+    "keep them (persistent_workers=True), or start them before the loop.",
 )
-OF_OTHERS = (
-    "The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
-    "prefetch_factor); else look for locks, files and pauses: {samples}."
+OF_OTHERS = Words(
+    general="The thread that launches waits for another one or sleeps: for data, prepare more ahead; else look for "
+    "locks, files and pauses: {samples}.",
+    pytorch="The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
+    "prefetch_factor); else look for locks, files and pauses: {samples}.",
+    jax="The thread that launches waits for another one or sleeps. Where it waits for results (float(x), "
+    "np.asarray(x), jax.block_until_ready), read them some steps later; for data, prepare more ahead; else look for "
+    "locks and files: {samples}.",
 )
 
 
@@ -64,7 +71,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         _of_gloo(case, gaps)
         or interpreter_lock(case, case.run.ranks.values(), str(name))
         or _of_compiling(case)
-        or advice_on_call(case.run, str(name)),
+        or advice_on_call(case, str(name)),
         iterations=case.iterations,
         evidence={
             "call": name,
@@ -78,19 +85,21 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     )
 
 
-def advice_on_call(run: Run, name: str) -> str:
+def advice_on_call(case: Case, name: str) -> str:
     """Return advice on a call of the system in which a thread that launches is, by what it is for."""
     if PROCESS_CALLS.match(name):
-        return OF_PROCESSES
+        return OF_PROCESSES.of(case.framework)
     if SLEEPS.match(name):
         return OF_SLEEPING
-    return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS.format(samples=see_samples(run))
+    return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS.of(case.framework).format(samples=see_samples(case.run))
 
 
 def _of_compiling(case: Case) -> str:
     """Return advice where code is loaded in the loop, as after other processes have compiled it; else nothing."""
     loading = iterations_that_load(case)
-    return f"Code is loaded in {loading} of {case.step_count} iterations. {KEEP_SHAPES}" if loading else ""
+    if not loading:
+        return ""
+    return f"Code is loaded in {loading} of {case.step_count} iterations. {KEEP_SHAPES.of(case.framework)}"
 
 
 def _of_gloo(case: Case, gaps: Gaps) -> str:

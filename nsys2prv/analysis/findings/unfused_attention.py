@@ -8,10 +8,16 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
 from nsys2prv.analysis.frames import at_longest
 
 CLASS, LOSS = "softmax", "loss"
+FUSED = Words(
+    general="FlashAttention, that of cuDNN",
+    pytorch="torch.nn.functional.scaled_dot_product_attention, FlashAttention; attn_implementation in Hugging Face",
+    jax="jax.nn.dot_product_attention with implementation='cudnn'",
+)
 
 
 def unfused_attention(case: Case) -> Iterator[Finding]:
@@ -31,8 +37,8 @@ def unfused_attention(case: Case) -> Iterator[Finding]:
         "unfused-attention",
         f"Softmax kernels take {100 * share:.0f} % of compute, {time.text}: attention is not fused",
         time.saved_at_most,
-        "Use fused attention (torch.nn.functional.scaled_dot_product_attention, FlashAttention; attn_implementation in "
-        "Hugging Face): scores stay on the chip, so that their masks, scales and casts take no kernels, either.",
+        f"Use fused attention ({FUSED.of(case.framework)}): scores stay on the chip, so that their masks, scales and "
+        "casts take no kernels, either.",
         evidence={
             "softmax_ns": round(time.device_ns),
             "on_critical_path_ns": round(time.path_ns),

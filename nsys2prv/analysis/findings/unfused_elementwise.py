@@ -9,9 +9,21 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.conversions import FAMILY as COPIES
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import CHAINS
 
 ELEMENTWISE = "elementwise"
+ADVICE = Words(
+    general="Fuse them: one kernel reads and writes memory once for a whole chain (a kernel of your own; "
+    "torch.compile, jax.jit, cupy.fuse).",
+    pytorch="Fuse them: torch.compile or a kernel of your own reads and writes memory once for a whole chain; fused "
+    "activations, losses and optimizers do the same.",
+    jax="Fuse them: XLA reads and writes memory once for a whole chain that is in one jax.jit, so compile the whole "
+    "step rather than its parts.",
+    cupy="Fuse them: cupy.fuse, ElementwiseKernel or a kernel of your own reads and writes memory once for a whole "
+    "chain.",
+    cuda="Fuse them: one kernel of your own reads and writes memory once for a whole chain.",
+)
 
 
 def unfused_elementwise(case: Case) -> Iterator[Finding]:
@@ -28,8 +40,7 @@ def unfused_elementwise(case: Case) -> Iterator[Finding]:
         f"Elementwise kernels run one after another and are not fused: {100 * share:.0f} % of compute, "
         f"{text_ms(time.device_ns)} {case.unit}, could be saved",
         time.saved_at_most,
-        "Fuse them: torch.compile, jax.jit, cupy.fuse or a kernel of your own reads and writes memory once for a whole "
-        "chain; fused activations, losses and optimizers do the same.",
+        ADVICE.of(case.framework),
         evidence={
             "saved_ns": round(time.device_ns),
             "on_critical_path_ns": round(time.path_ns),

@@ -8,12 +8,19 @@ from statistics import median
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.starved import kept_time
 from nsys2prv.analysis.findings.thresholds import WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY, cut_with_ns
 
-# Code of frameworks that waits for the device.
-WAITING = "`.item()`, `synchronize()`, masks as indices, copies to the host"
+# Code that waits for the device.
+WAITING = Words(
+    general="values that it reads, `synchronize()`, copies to the host",
+    pytorch="`.item()`, `synchronize()`, masks as indices, copies to the host",
+    jax="`float(x)`, `np.asarray(x)`, `jax.block_until_ready`",
+    cupy="`.get()`, `.item()`, `copy_to_host()`, `synchronize()`",
+    cuda="`cudaDeviceSynchronize`, `cudaStreamSynchronize`, blocking copies to the host",
+)
 
 
 def waits_by_rank(case: Case) -> dict[int, float]:

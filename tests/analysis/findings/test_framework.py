@@ -1,18 +1,33 @@
-"""The framework of a program, as the run shows it."""
+"""The framework of a program, as the run shows it, and advice in its words."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
 from pathlib import Path
 
 import polars as pl
 import pytest
-from programs import program
+from programs import analysis_of, findings_of, program
 
 import nsys2prv
-from nsys2prv.analysis.findings.framework import Framework, framework_of
-from nsys2prv.analysis.frames import CALLS
+from nsys2prv.analysis import findings
+from nsys2prv.analysis.findings.framework import Framework, Words, framework_of
+from nsys2prv.analysis.frames import CALLS, Run
 
 PYTORCH, JAX, CUPY, CUDA, UNKNOWN = Framework
+# A kernel of each.
+KERNELS = {PYTORCH: "vectorized_elementwise_kernel", JAX: "loop_add_fusion_6", CUPY: "cupy_add__float64_float64"}
+
+
+def of(framework: Framework, picture: str) -> Run:
+    """Return a run of a program (see `program`) whose kernels `k:KERNEL` are the framework's; of CUDA by its name."""
+    name = KERNELS.get(framework, "stencil")
+    run = program(picture.replace("KERNEL", name))
+    work = run.work.with_columns(pl.col("name").cast(pl.String).str.replace_all(" ", "_").cast(pl.Categorical()))
+    tasks = tuple(task._replace(name=f"{task.name} solver:7") if framework == CUDA else task for task in run.tasks)
+    return run._replace(work=work, tasks=tasks)
 
 
 @pytest.mark.parametrize(
@@ -39,9 +54,8 @@ def test_kernels_tell_the_framework(kernel: str, framework: Framework) -> None:
 
 
 def test_of_two_frameworks_that_of_most_kernels_counts() -> None:
-    run = program("0| k @0 5-10, k @0 15-20, k @0 25-30", steps=1)
-    names = pl.Series("name", ["cupy_add", "wrapped_add", "wrapped_add"], pl.Categorical())
-    assert framework_of(run._replace(work=run.work.with_columns(names))) == JAX
+    run = of(JAX, "0| k:cupy_add @0 5-10, k:KERNEL @0 15-20, k:KERNEL @0 25-30")
+    assert framework_of(run) == JAX
 
 
 def test_threads_ranges_and_processes_tell_it_where_kernels_do_not() -> None:
@@ -65,6 +79,88 @@ def test_helper_processes_do_not_tell_it() -> None:
     assert framework_of(run._replace(tasks=tasks)) == UNKNOWN
 
 
+def test_words_that_a_framework_lacks_are_the_general_ones() -> None:
+    words = Words("general", jax="of JAX")
+    assert [words.of(one) for one in Framework] == ["general", "of JAX", "general", "general", "general"]
+
+
+# Words that only programs of one framework know.
+OWN_WORDS = {
+    PYTORCH: r"(?i)torch|DataLoader|pin_memory|non_blocking|_coalescing_manager|channels_last",
+    JAX: r"(?i)jax|xla|lax\.|bfloat16",
+    CUPY: r"(?i)cupy|numba",
+    CUDA: r"cudaStreamBeginCapture|cublasSetMathMode|cudaHostAlloc|cuModuleLoad",
+}
+
+
+def _every_words() -> dict[str, Words]:
+    """All Words of the rules by name."""
+    modules = [
+        importlib.import_module(one.name) for one in pkgutil.iter_modules(findings.__path__, f"{findings.__name__}.")
+    ]
+    named = ((f"{module.__name__}.{name}", one) for module in modules for name, one in vars(module).items())
+    return {name: one for name, one in named if isinstance(one, Words)}
+
+
+def test_no_advice_of_a_framework_has_words_of_another() -> None:
+    """Where nothing tells the framework, such words come as examples, in brackets."""
+    every = _every_words()
+    assert len(every) > 20
+    for name, words in every.items():
+        for framework in KERNELS.keys() | {CUDA}:
+            others = [own for one, own in OWN_WORDS.items() if one != framework]
+            assert not [own for own in others if re.search(own, words.of(framework))], (name, framework)
+        general = re.sub(r"\([^()]*(?:\(\)[^()]*)*\)", "", words.general)
+        assert not [own for own in OWN_WORDS.values() if re.search(own, general)], name
+
+
+# Programs that each have a finding: its id, and what its advice says in the words of each framework.
+SAYS = [
+    (
+        "launch-bound",
+        "0| " + ", ".join(f"k:KERNEL @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)),
+        ("torch.cuda.graph", "lax.scan", "begin_capture", "cudaStreamBeginCapture"),
+    ),
+    (
+        "host-synchronization",
+        "0| k:KERNEL @0 5-400, wait 10-402, k:KERNEL @450 455-990",
+        ("losses", "np.asarray(x)", "pinned memory", "cudaMemcpyAsync"),
+    ),
+    (
+        "pageable-copies",
+        "0| c:HtoD:Pageable_to_Device @0 5-405, k:KERNEL @400 405-990",
+        ("pin_memory=True", "jax.device_put", "cupyx.empty_pinned", "cudaMallocHost"),
+    ),
+    (
+        "allocations",
+        "0| k:KERNEL @0 5-100, cuda:cudaMalloc 100-395, k:KERNEL @395 400-990",
+        ("torch.cuda.empty_cache()", "donate_argnums", "memory pool", "cudaMallocAsync"),
+    ),
+    (
+        "data-loading",
+        "0| load 0-400, k:KERNEL @405 410-990",
+        ("DataLoader", "Grain", "pinned memory", "cudaMallocHost"),
+    ),
+    (
+        "unfused-elementwise",
+        "0| k:KERNEL:elementwise @0 5-500, k:KERNEL:elementwise @0 500-990",
+        ("torch.compile", "jax.jit", "cupy.fuse", "kernel of your own"),
+    ),
+    (
+        "matrix-products",
+        "0| k:KERNEL @0 2-5, k:sgemm:GEMM_64x64x8 @0 5-990",
+        ("torch.autocast", "tensorfloat32", "CUPY_TF32", "cublasSetMathMode"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "picture", "says"), SAYS, ids=[kind for kind, *_ in SAYS])
+def test_advice_is_in_the_words_of_the_framework(kind: str, picture: str, says: tuple[str, ...]) -> None:
+    every = {one: findings_of(of(one, picture))[kind].advice for one in Framework}
+    for framework, words in zip((PYTORCH, JAX, CUPY, CUDA), says, strict=True):
+        assert words in every[framework]
+
+
 @pytest.mark.parametrize(
     ("name", "framework"),
     [
@@ -84,3 +180,12 @@ def test_helper_processes_do_not_tell_it() -> None:
 def test_the_framework_of_real_runs(name: str, framework: Framework) -> None:
     found = nsys2prv.analyze(Path(__file__).parents[3] / name)
     assert framework_of(found.run) == framework
+    if framework in (JAX, CUDA):
+        assert not [one.advice for one in found.findings if "torch" in one.advice.lower()]
+
+
+def test_a_finding_without_words_of_its_own_says_the_same_to_all() -> None:
+    picture = "0| k:KERNEL @0 5-400, cuda:cudaLaunchHostFunc 2-3, k:KERNEL @4 700-990"
+    every = {findings_of(of(one, picture))["host-functions"].advice for one in Framework}
+    assert len(every) == 1
+    assert analysis_of(of(CUDA, picture)).findings[0].id == "host-functions"

@@ -67,7 +67,7 @@ def test_the_advice_on_a_late_rank_is_of_what_it_launches() -> None:
     [
         ("clock_nanosleep", "sleeps for a time that the program sets"),
         ("fwrite", "files"),
-        ("fork", "persistent_workers=True"),
+        ("fork", "starts processes or waits for their end"),
     ],
 )
 def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call: str, advice: str) -> None:
