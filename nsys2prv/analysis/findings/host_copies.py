@@ -97,9 +97,8 @@ def advice_on_pageable(case: Case, rank: int, call: str, delay: float) -> str:
     if not ns or 2 * ns < delay:
         return ""
     return (
-        f"Rank {rank} copies pageable memory, {text_ms(ns)} {case.unit}, and its host waits for each copy: allocate "
-        "these buffers as pinned memory (pin_memory=True, cudaMallocHost), and copy asynchronously "
-        "(non_blocking=True)."
+        f"Rank {rank} copies pageable memory, {text_ms(ns)} {case.unit}, and its host waits for each copy. "
+        f"{PIN.of(case.framework)}"
     )
 
 

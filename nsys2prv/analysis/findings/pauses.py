@@ -11,19 +11,23 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.finding import Finding, severity_of
+from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS
+from nsys2prv.analysis.findings.system_waiting import OF_FILES, OF_PROCESSES
 from nsys2prv.analysis.findings.thresholds import ONE_PLACE, PAUSE
 from nsys2prv.analysis.frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, union
 
-OF_COMPUTE = "Evaluate less often, without gradients and in large batches, or on other GPUs from a saved state."
-OF_FILES = (
-    "Write from another thread or process (asynchronous checkpoints), less often, or to a file system near the GPU."
+OF_COMPUTE = "Evaluate less often, in large batches, or on other GPUs from a saved state."
+OF_WAITING = Words(
+    general="They wait for another thread or process there: start processes that prepare data once and keep them, "
+    "evaluate and save less often, or beside the loop; {samples}.",
+    pytorch="They wait for another thread or process there: keep processes that load data for all epochs "
+    "(persistent_workers=True), evaluate and save less often, or beside the training; {samples}.",
 )
-OF_PROCESSES = "Start the processes that load data once, and keep them for all epochs (persistent_workers=True)."
 
 
 def pauses(case: Case) -> Iterator[Finding]:
@@ -98,10 +102,6 @@ def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str,
     if FILE_CALLS.match(name):
         return f"hosts are in `{name}`", evidence, OF_FILES
     if PROCESS_CALLS.match(name):
-        return f"hosts are in `{name}`", evidence, OF_PROCESSES
-    return (
-        f"hosts are in `{name}` for {text_ms(mean)} of it",
-        evidence,
-        f"They wait for another thread or process there. {OF_PROCESSES} Evaluate and save less often, or beside the "
-        f"training; {see_samples(case.run)}.",
-    )
+        return f"hosts are in `{name}`", evidence, OF_PROCESSES.of(case.framework)
+    waiting = OF_WAITING.of(case.framework).format(samples=see_samples(case.run))
+    return f"hosts are in `{name}` for {text_ms(mean)} of it", evidence, waiting

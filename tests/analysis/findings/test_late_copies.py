@@ -7,7 +7,7 @@ from programs import findings_of, program
 
 USUAL = "0| k @15 16-260, n @17 260-345, wait 20-346"
 CALL = "cuda:cudaMemcpyAsync 0-80"
-PINNED = "pinned memory (pin_memory=True"
+PINNED = "Allocate host buffers as pinned memory"
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ def pauses_of(line: str, longer: dict[int, int] = LATER, steps: int = 24) -> Fin
         (
             f"{USUAL}, os:sem_clockwait 1000-30900",
             "hosts are in `sem_clockwait` for 598.0 ms",
-            "persistent_workers",
+            "prepare data once",
         ),
         (f"{USUAL}, os:fsync 1000-30900", "hosts are in `fsync`", "asynchronous checkpoints"),
-        (f"{USUAL}, os:waitpid 1000-30900", "hosts are in `waitpid`", "persistent_workers"),
+        (f"{USUAL}, os:waitpid 1000-30900", "hosts are in `waitpid`", "starts processes"),
         (f"{USUAL}, k @1000 1005-30900", "devices compute for 619.2 ms of it", "Evaluate less often"),
     ],
     ids=["host", "waits", "files", "processes", "computes"],
