@@ -54,7 +54,7 @@ def analyze_run(run: Run, question: Question) -> Analysis:
         main_ranges=main,
         window=chosen,
         efficiency=efficiency(work, run.devices, window, question.nccl),
-        host=host_efficiency(run, window),
+        host=host_efficiency(run, window, explanation.device_waits),
         phases=by_name,
         iteration_pattern=pattern,
         iteration_efficiency=per_iteration,

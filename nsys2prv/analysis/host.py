@@ -8,15 +8,14 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import MPI, Run, covered_by
-from nsys2prv.analysis.graph.device_waits import recorded_wait
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans
 
 
 class HostTime(NamedTuple):
-    """Times of a rank's main thread (ns): in MPI, in CUDA calls outside of MPI, and in records of synchronization.
+    """Times of a rank's main thread (ns): in MPI, in CUDA calls outside of MPI, and in waits for its device.
 
-    CUDA calls that wait, in which these records lie, are CUDA calls like others.
+    CUDA calls that wait are CUDA calls like others.
     """
 
     rank: int
@@ -39,24 +38,22 @@ class HostEfficiency(NamedTuple):
     mpi_communication: float | None
 
 
-def host_efficiency(run: Run, window: Spans) -> HostEfficiency:
-    """Return the times of each rank's main thread inside the window."""
+def host_efficiency(run: Run, window: Spans, waits: pl.DataFrame) -> HostEfficiency:
+    """Return the times of each rank's main thread inside the window. `waits`: see device_waits."""
     total = window.total()
     main = main_rows(run.calls).filter(pl.col("task").is_in(run.rank_tasks))
-    own = run.calls.join(main, on=["task", "row"], how="semi", maintain_order="left")
-    axis = axis_over(window, len(run.tasks))
-    chosen = (
-        pl.col("kind") == MPI,
-        pl.col("kind").is_in([MPI, "cuda"]),
-        recorded_wait(),
+    own, waits = (
+        calls.join(main, on=["task", "row"], how="semi", maintain_order="left") for calls in (run.calls, waits)
     )
+    axis = axis_over(window, len(run.tasks))
     tasks = main["task"].to_numpy()
     mpi, both, waiting = (
-        axis.sums(covered_by(axis, own.filter(which), "task", window))[tasks].tolist() for which in chosen
+        axis.sums(covered_by(axis, calls, "task", window))[tasks].tolist()
+        for calls in (own.filter(kind=MPI), own.filter(pl.col("kind").is_in([MPI, "cuda"])), waits)
     )
     times = [
-        HostTime(run.rank(task), in_mpi, in_both - in_mpi, waits)
-        for task, in_mpi, in_both, waits in zip(tasks.tolist(), mpi, both, waiting, strict=True)
+        HostTime(run.rank(task), in_mpi, in_both - in_mpi, waited)
+        for task, in_mpi, in_both, waited in zip(tasks.tolist(), mpi, both, waiting, strict=True)
     ]
     outside_mpi, useful = [total - ns for ns in mpi], [total - ns for ns in both]
     with_mpi = total > 0 and any(t.mpi_ns for t in times)

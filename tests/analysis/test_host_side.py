@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from analysis_cases import Analysed, Find, run_of, sql, work_of
 
-from nsys2prv.analysis.host import host_efficiency
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.graph.device_waits import device_waits
+from nsys2prv.analysis.graph.polling import polls
+from nsys2prv.analysis.host import HostEfficiency, host_efficiency
 from nsys2prv.analysis.idle.idle_gaps import longest_gaps
 from nsys2prv.analysis.iterations.phases import main_ranges
 from nsys2prv.intervals.spans import one_span
@@ -20,12 +23,28 @@ CALLS = [
 ]
 
 
+def host_of(run: Run) -> HostEfficiency:
+    return host_efficiency(run, one_span(0, 100), device_waits(run.calls, polls(run.calls)))
+
+
 def test_efficiencies_of_the_host_are_of_main_threads() -> None:
     """Rank 0: 20 ns in MPI, 30 in CUDA; rank 1: 100 in MPI. A stream that waits holds no thread up."""
-    found = host_efficiency(run_of(work_of([]), CALLS), one_span(0, 100))
+    found = host_of(run_of(work_of([]), CALLS))
     assert [t[1:] for t in found.ranks] == [(20, 30, 20), (100, 0, 0)]
     assert (found.mpi, found.mpi_balance, found.mpi_communication) == (0.4, 0.5, 0.8)
     assert found.offload == 50 / 80
+
+
+def test_a_wait_for_the_whole_device_counts_with_and_without_its_record() -> None:
+    """And a call of another thread does not."""
+    calls = [
+        (0, 0, 10, 40, "cuda", "cudaDeviceSynchronize"),
+        (0, 0, 50, 80, "cuda", "cudaDeviceSynchronize"),
+        (0, 0, 51, 79, "synchronization", "Context synchronize"),
+        (0, 1, 0, 100, "cuda", "cudaDeviceSynchronize"),
+    ]
+    (found,) = host_of(run_of(work_of([]), calls)).ranks
+    assert (found.cuda_ns, found.synchronization_ns) == (60, 30 + 28)
 
 
 @pytest.mark.parametrize(
@@ -33,20 +52,20 @@ def test_efficiencies_of_the_host_are_of_main_threads() -> None:
 )
 def test_what_no_rank_calls_has_no_efficiency(kind: str, said: tuple[float | None, ...]) -> None:
     """Nor are ranks that do nothing else but call MPI balanced, or anything outside it."""
-    found = host_efficiency(run_of(work_of([]), [(0, 0, 0, 100, kind, "call")]), one_span(0, 100))
+    found = host_of(run_of(work_of([]), [(0, 0, 0, 100, kind, "call")]))
     assert found[1:] == said
 
 
 def test_helper_processes_are_no_ranks() -> None:
     """They call no MPI, so that ranks in it all the time would seem to be so for half of it."""
     run = run_of(work_of([]), [(0, 0, 0, 100, "mpi", "MPI_Recv"), (1, 1, 0, 10, "cuda", "cudaGetDeviceCount")])
-    found = host_efficiency(run._replace(tasks=(run.tasks[0], run.tasks[1]._replace(is_rank=False))), one_span(0, 100))
+    found = host_of(run._replace(tasks=(run.tasks[0], run.tasks[1]._replace(is_rank=False))))
     assert [t.rank for t in found.ranks] == [0]
     assert found.mpi == 0.0
 
 
 def test_without_calls_nothing_is_said() -> None:
-    found = host_efficiency(run_of(work_of([])), one_span(0, 100))
+    found = host_of(run_of(work_of([])))
     assert found == ((), None, None, None, None)
 
 
@@ -61,6 +80,20 @@ def test_mpi_time_of_the_halo_is_that_of_sql(analysed: Analysed, report: Find) -
             reach = max(reach, end)
         # A call of no length lasts 1 ns in a trace.
         assert time.mpi_ns == pytest.approx(total, abs=len(rows))
+
+
+def test_waiting_of_the_halo_is_that_of_sql(analysed: Analysed, report: Find) -> None:
+    """nsys records cudaStreamSynchronize as a stream that waits (2) for no event, cudaDeviceSynchronize not at all."""
+    waits = """
+        SELECT sum("end" - start) FROM (
+            SELECT start, "end" FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION WHERE syncType = 2 AND eventId = 4294967295
+            UNION ALL
+            SELECT start, "end" FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON id = nameId
+            WHERE value LIKE 'cudaDeviceSynchronize%'
+        )"""
+    analysis = analysed("mpi-halo", window="trace")
+    for path, time in zip(sorted(report("mpi-halo").glob("*.sqlite")), analysis.host.ranks, strict=True):
+        assert [(time.synchronization_ns,)] == sql(path, waits)
 
 
 def test_the_longest_gaps_come_first_with_what_the_host_did() -> None:

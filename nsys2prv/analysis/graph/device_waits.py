@@ -2,8 +2,8 @@
 
 instants.blocking_calls also takes copies, frees and launches that return only when device work is done: it looks for
 all work that lets a host go on. Case.host_waits of findings also takes MPI, other calls named Synchronize and long CUDA
-calls: it looks for all time that a host has to spare. The times of hosts (host.host_efficiency and delays) take only
-records of synchronization: a wait without a record is a CUDA call like others there, and for delays work of the host.
+calls: it looks for all time that a host has to spare. Delays take only records of synchronization: a wait without a
+record is work of the host there, see delays._waiting.
 """
 
 from __future__ import annotations
