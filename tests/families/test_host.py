@@ -8,7 +8,7 @@ from exports import HOST, MAIN, PROCESS, Drawn, export, real, tid
 
 import nsys2prv
 from nsys2prv.families.host import os_callers
-from nsys2prv.families.host.cuda_api import LAUNCHING
+from nsys2prv.families.host.cuda_api import ALLOCATING, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.task import ExtractTask, Storage
@@ -227,3 +227,12 @@ def test_a_host_function_is_no_launch_of_a_kernel(tmp_path: Path) -> None:
     assert summary.launches == {(PROCESS, DeviceKind.COMPUTE): 3, (PROCESS, DeviceKind.GRAPH): 1}
     pattern = pl.Series(names).str.contains(LAUNCHING[DeviceKind.COMPUTE])
     assert pattern.to_list() == [False, False, True, True, True]
+
+
+def test_calls_that_manage_memory_are_those_that_allocate_and_those_that_free_map_or_pin_it() -> None:
+    allocating = ["cudaMallocAsync", "cudaHostAlloc", "cuMemAlloc", "cuMemHostAlloc", "cuMemCreate"]
+    others = ["cudaFreeHost", "cudaHostRegister", "cuMemFreeAsync", "cuMemMap", "cuMemHostRegister"]
+    none = ["cudaMemcpy", "cuMemcpyAsync", "cudaMemset", "cudaMemGetInfo", "cudaMemPrefetchAsync", "cudaLaunchHostFunc"]
+    names = pl.Series([*allocating, *others, *none])
+    assert names.filter(names.str.contains(ALLOCATING)).to_list() == allocating
+    assert names.filter(names.str.contains(MANAGING_MEMORY)).to_list() == [*allocating, *others]

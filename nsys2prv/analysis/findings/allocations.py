@@ -11,7 +11,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.long_calls import calls_meanwhile
-from nsys2prv.analysis.findings.starved import ALLOCATES, longest_at
+from nsys2prv.analysis.findings.starved import IS_ALLOCATION, longest_at
 from nsys2prv.analysis.findings.thresholds import ALL_ALONG, ONE_PLACE
 
 FROM_DRIVER = Words(
@@ -47,7 +47,6 @@ ONCE = (
     "The first call of a program or a library also makes its context and loads code: make it, and large allocations, "
     "before the part that counts (warm up)."
 )
-IS_ALLOCATION = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(ALLOCATES)
 
 
 def allocations(case: Case) -> Iterator[Finding]:

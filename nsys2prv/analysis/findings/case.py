@@ -18,6 +18,7 @@ from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_t
 from nsys2prv.analysis.findings.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.analysis.graph.critical_path import COMPUTE
+from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
@@ -266,7 +267,7 @@ def _exposed(analysis: Analysis) -> pl.DataFrame:
 def _host_waits(analysis: Analysis, count: int) -> dict[int, float]:
     """Return `host_waits` of a case: more than `device_waits`, as a host has all this time to spare."""
     name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
-    blocked = (pl.col("kind") == "cuda") & (name.str.contains("Synchronize") | (length > BLOCKED.value))
+    blocked = (pl.col("kind") == "cuda") & (name.str.contains(CALL_THAT_WAITS) | (length > BLOCKED.value))
     others = analysis.run.calls.filter(blocked | (pl.col("kind") == MPI))
     calls = pl.concat([analysis.explanation.device_waits, others])
     axis, spans = axis_over(analysis.window.spans, len(analysis.run.tasks)), analysis.window.spans

@@ -11,11 +11,12 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.long_calls import COPIES
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.frames import COPY, NCCL, at_longest, covered_by, whole_with_ns
+from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
+from nsys2prv.model.device_kinds import DeviceKind
 
 _PAGEABLE = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
 _WITH_HOST = pl.col("name").cast(pl.String).is_in(["Host-to-Device", "Device-to-Host"])
@@ -90,7 +91,7 @@ def advice_on_pageable(case: Case, rank: int, call: str, delay: float) -> str:
 
     Its copies on the device take half of the delay or more: the host waits for each of them.
     """
-    if not re.match(COPIES, call):
+    if not re.match(LAUNCHING[DeviceKind.COPY], call):
         return ""
     copies = case.run.work.filter(pl.col("kind") == COPY, _PAGEABLE, task=case.run.task_by_rank[rank])
     ns = int(whole_with_ns(copies, case.analysis.window.spans)["ns"].sum()) / case.step_count

@@ -15,13 +15,7 @@ from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.findings.host_samples import see_samples
 from nsys2prv.analysis.findings.latecomers import shared_compute
-from nsys2prv.analysis.findings.long_calls import (
-    COPIES,
-    COPY_IN_BACKGROUND,
-    advice_on_long_call,
-    calls_meanwhile,
-    long_call,
-)
+from nsys2prv.analysis.findings.long_calls import COPY_IN_BACKGROUND, advice_on_long_call, calls_meanwhile, long_call
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import (
@@ -38,10 +32,12 @@ from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, wa
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, at_longest
 from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
 from nsys2prv.errors import short
+from nsys2prv.families.host.cuda_api import LAUNCHING
+from nsys2prv.model.device_kinds import DeviceKind
 
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
-BLOCKING_COPY = _NAME.str.contains(COPIES) & ~_NAME.str.contains("Async|Batch")
+BLOCKING_COPY = _NAME.str.contains(LAUNCHING[DeviceKind.COPY]) & ~_NAME.str.contains("Async|Batch")
 LAUNCH_LESS = Words(
     general="Launch less often: CUDA graphs, fused kernels, more work in each (PyTorch: torch.compile mode "
     "reduce-overhead; JAX: a whole step in one jax.jit).",

@@ -8,12 +8,12 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.starved import ALLOCATES, calls_in_gaps, idle_gaps
+from nsys2prv.analysis.findings.starved import calls_in_gaps, idle_gaps
 from nsys2prv.analysis.findings.thresholds import LONG_CALL, ONE_PLACE
+from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, MANAGING_MEMORY
 
 # Calls that belong to other findings: allocations, launches, and waits for work.
-OF_OTHER_FINDINGS = rf"{ALLOCATES}|Launch|Synchronize|Query"
-COPIES = r"^cu(?:da)?Memcpy"
+OF_OTHER_FINDINGS = rf"{MANAGING_MEMORY}|Launch|{CALL_THAT_WAITS}|Query"
 COPY_IN_BACKGROUND = Words(
     general="Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass "
     "device pointers to a CUDA-aware MPI or use NCCL.",
@@ -66,6 +66,6 @@ def calls_meanwhile(case: Case, chosen: pl.Expr) -> pl.DataFrame:
 
 def advice_on_long_call(case: Case, name: str) -> str:
     """Return advice on a long call of CUDA by its name: in a loop, or without iterations."""
-    if pl.Series([name]).str.contains(COPIES)[0]:
+    if pl.Series([name]).str.contains(LAUNCHING[DeviceKind.COPY])[0]:
         return COPY_IN_BACKGROUND.of(case.framework)
     return KEEP if case.analysis.window.iterations else WARM_UP

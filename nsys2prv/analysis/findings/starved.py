@@ -16,6 +16,7 @@ from nsys2prv.analysis.findings.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI, Run, at_longest, covered_by
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.iterations.phases import phase_of
+from nsys2prv.families.host.cuda_api import MANAGING_MEMORY
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in, union
 from nsys2prv.run.steady import Window
@@ -39,7 +40,8 @@ STARVED = {
     "at": pl.Int64(),
 }
 PARTS = ("load", "allocating", "system", "synchronized", "launching")
-ALLOCATES = r"^(?:cuda(?:Malloc|Free|Host)|cuMem(?:Alloc|Free|Create|Map|Host))"
+# True for the calls (CALLS) in which a thread allocates, frees, maps or pins memory.
+IS_ALLOCATION = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(MANAGING_MEMORY)
 
 
 class Gaps(NamedTuple):
@@ -280,11 +282,11 @@ def _all_over(start: Times, end: Times, needed: Indices) -> Spans:
 
 def _blocked(analysis: Analysis) -> dict[str, pl.DataFrame]:
     """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
-    name, calls = pl.col("name").cast(pl.String), analysis.run.calls
+    calls = analysis.run.calls
     return {
         "mpi": calls.filter(kind=MPI),
         "synchronization": analysis.explanation.device_waits,
-        "allocation": calls.filter((pl.col("kind") == "cuda") & name.str.contains(ALLOCATES)),
+        "allocation": calls.filter(IS_ALLOCATION),
     }
 
 

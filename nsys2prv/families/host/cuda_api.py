@@ -26,8 +26,11 @@ LAUNCHING = {
     DeviceKind.MEMSET: r"^cu(da)?Memset",
     DeviceKind.GRAPH: r"^cu(da)?(Graph|StreamBeginCapture)",
 }
-# Calls that allocate memory.
+# Calls that allocate memory, and calls that allocate, free, map or pin it.
 ALLOCATING = r"^cu(da)?(Malloc|HostAlloc|Mem(Alloc|HostAlloc|Create))"
+MANAGING_MEMORY = rf"{ALLOCATING}|^cu(da)?(Free|Host|Mem(Free|Map|Host))"
+# Part of the names of calls that wait for a device, a stream or an event.
+CALL_THAT_WAITS = "Synchronize"
 # Errors of work that has run on the device, which any later call returns, such as CUDA_ERROR_ILLEGAL_ADDRESS (700),
 # CUDA_ERROR_ASSERT (710) and CUDA_ERROR_LAUNCH_FAILED (719).
 FAULTS = (700, 702, 710, *range(714, 720))

@@ -8,6 +8,7 @@ import polars as pl
 from nsys2prv.families.device.kernels import is_communication
 from nsys2prv.families.device.synchronization import RECORD, sync_records
 from nsys2prv.families.family import Family, Frames, Source, TableColumns
+from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
@@ -31,7 +32,6 @@ ON_STREAMS = (TRANSFERRING, COMMUNICATING, RUNNING)
 
 # ENUM_CUPTI_SYNC_TYPE of blocking calls: event, stream, context. Making a stream wait (2) does not block.
 BLOCKING = (1, 3, 4)
-CALL_THAT_WAITS = "Synchronize"
 
 _SPAN_COLUMNS = ("start", "end", "globalTid")
 _READS: TableColumns = {
