@@ -10,7 +10,8 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.starved import calls_in_gaps, idle_gaps
 from nsys2prv.analysis.findings.thresholds import LONG_CALL, ONE_PLACE
-from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, MANAGING_MEMORY
+from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
+from nsys2prv.model.device_kinds import DeviceKind
 
 # Calls that belong to other findings: allocations, launches, and waits for work.
 OF_OTHER_FINDINGS = rf"{MANAGING_MEMORY}|Launch|{CALL_THAT_WAITS}|Query"

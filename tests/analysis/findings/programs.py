@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run
@@ -20,6 +21,23 @@ KINDS = {"k": "kernel", "n": "nccl", "s": "nccl", "x": "nccl", "c": "copy"}
 # Rows of a rank: its thread, the stream of kernels, that of communication.
 ROWS = 3
 WAITS = (("cuda", "cudaDeviceSynchronize"), ("synchronization", "Device synchronize"))
+# Units are 10 us: an iteration takes 10 ms, and the devices compute nearly all of it.
+GOOD = """
+0| k:a:GEMM @0 2-500, k:a:GEMM @10 500-990, n @20 990-995
+1| k:a:GEMM @0 2-500, k:a:GEMM @10 500-990, n @20 990-995
+"""
+# The host of rank 0 needs 7.1 ms for 2.8 ms of compute, and that of rank 1 2.8 ms more.
+ALL_BUSY = """
+0| k @0 5-200, n @190 205-905, k @700 905-990, wait 710-990
+1| k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990
+"""
+
+
+class Generous(Case):
+    """A case in which each change gains 9 ms."""
+
+    def gain(self, change: str) -> float:
+        return 9e6
 
 
 def program(

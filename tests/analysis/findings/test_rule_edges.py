@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import UNIT, analysis_of, findings_of, of_processes, program
+from programs import UNIT, Generous, analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.findings.case import Case, case_of
@@ -43,13 +43,6 @@ IMBALANCE = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @0 5-900, n @10 900
 
 # Communicator and rank.
 RANKS = ((0, 1), (0, 3), (1, 0), (1, 2))
-
-
-class Generous(Case):
-    """A case in which each change gains 9 ms."""
-
-    def gain(self, change: str) -> float:
-        return 9e6
 
 
 def test_memory_is_allocated_only_between_the_iterations() -> None:

@@ -1,0 +1,181 @@
+"""Waiting and transfers of communication: which finding names them, and what it advises."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from programs import ALL_BUSY, GOOD, Generous, analysis_of, findings_of, program
+
+from nsys2prv.analysis.communication.exposed_waits import EXPOSED
+from nsys2prv.analysis.communication.wait_causes import CAUSE
+from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
+from nsys2prv.analysis.findings.late_rank import late_rank
+from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.findings.thresholds import CONTENDED
+
+
+@pytest.mark.parametrize(("kind", "name"), [("s", "pipeline-bubble"), ("x", "exposed-waiting")])
+def test_ranks_that_send_and_receive_at_once_are_no_pipeline(kind: str, name: str) -> None:
+    stages = (
+        f"0| k @0 5-300, {kind} @1 300-305, {kind} @2 305-605, k @3 605-990, wait 20-990\n"
+        f"1| {kind} @0 5-305, k @1 305-600, {kind} @2 600-605, k @3 605-990, wait 20-990"
+    )
+    found = findings_of(program(stages))
+    assert next(reversed(found)) == name
+    if kind == "x":
+        assert "send smaller pieces" in found[name].advice
+
+
+@pytest.mark.parametrize(("until", "told"), [(400, True), (150, False)])
+def test_a_wavefront_is_told_where_its_end_is_awaited_in_a_collective(until: int, told: bool) -> None:
+    """Rank 1 waits for a message for 3.9 or 1.4 ms, and rank 0 then for rank 1 for 4.1 ms."""
+    ranks = (
+        f"0| k @0 5-{until - 5}, x @1 {until - 5}-{until}, n @2 400-815, wait 20-990\n"
+        f"1| x @0 5-{until}, k @1 {until}-810, n @2 810-815, wait 20-990"
+    )
+    assert any("send smaller pieces" in one.advice for one in analysis_of(program(ranks)).findings) == told
+
+
+@pytest.mark.parametrize(("call", "told"), [("MPI_Send", True), ("MPI_Recv", False), ("MPI_Sendrecv", False)])
+def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, told: bool) -> None:
+    case = case_of(analysis_of(program("0| k @0 5-900\n1| k @0 5-900")))
+    row = {
+        "rank": 0,
+        "waited_for": 1,
+        "kind": "mpi",
+        "operation": call,
+        "exposed_waiting_ns": 30_000_000,
+        "waits_at": 0,
+    }
+    exposed = pl.DataFrame([row], schema={c: t for c, t in EXPOSED.items() if c in row})
+    (found,) = late_rank(case._replace(exposed=exposed))
+    assert ("Receives posted before that work (MPI_Irecv) hold up no sender." in found.advice) == told
+
+
+@pytest.mark.parametrize(("kind", "receive", "send"), [("nccl", "irecv", "isend"), ("mpi", "MPI_Irecv", "MPI_Isend")])
+def test_the_advice_on_messages_names_calls_of_the_library_that_sends_them(kind: str, receive: str, send: str) -> None:
+    case = case_of(analysis_of(program("0| k @0 5-400, n @10 400-905, wait 20-905\n1| k @500 505-900, n @510 900-905")))
+    causes = pl.DataFrame([(1, "transfer", "", 9, 1, 6, 6)], schema=CAUSE, orient="row")
+    told = case.analysis._replace(explanation=case.analysis.explanation._replace(causes=causes))
+    exposed = case.exposed.with_columns(kind=pl.lit(kind), operation=pl.lit(send.replace("isend", "Send")))
+    (found,) = late_rank(case._replace(analysis=told, exposed=exposed))
+    assert found.title.startswith("Messages hold up rank 1, which delays rank 0")
+    assert found.advice == (
+        f"See the messages to and from rank 1. Where its partners receive late, receive earlier ({receive} before the "
+        f"work); else send less, earlier, or without waiting ({send})."
+    )
+
+
+@pytest.mark.parametrize(("kinds", "named"), [("n", True), ("kkn", False)])
+def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None:
+    """In advice on launches, and on a rank that launches them late. An iteration has 99 kernels and operations."""
+    of_step = list(enumerate(kinds * (99 // len(kinds))))
+    early = ", ".join(f"{kind} @{10 * n} {10 * n + 1}-{10 * n + 2}" for n, kind in of_step)
+    found = findings_of(program(f"0| {early}\n1| {early}"))["launch-bound"]
+    assert ("A rank launches 99 NCCL kernels of 10 us an iteration: merge" in found.advice) == named
+    assert ("Launch less often" in found.advice) != named
+    waiting = ", ".join(f"{kind} @{10 * n} {10 * n + 1}-{10 * n + 6}" for n, kind in of_step)
+    late = ", ".join(f"{kind} @{10 * n + 4} {10 * n + 5}-{10 * n + 6}" for n, kind in of_step)
+    (of_rank,) = late_rank(case_of(analysis_of(program(f"0| {waiting}\n1| {late}"))))
+    assert of_rank.ranks == (1,)
+    assert ("merge their tensors" in of_rank.advice) == named
+
+
+def test_ranks_that_wait_in_turn_are_named() -> None:
+    early, late = "k @0 5-400, n @10 400-905, wait 20-990", "k @0 5-900, n @10 900-905, wait 20-990"
+    turns = {f"step{n}_rank{rank}": late if n % 2 == rank else early for n in range(6) for rank in (0, 1)}
+    case = case_of(analysis_of(program(f"0| {early}\n1| {late}", **turns)))
+    (found,) = exposed_waiting(case)
+    assert found.ranks == (0, 1)
+    assert found.title.startswith("Ranks compute longer in turn, and others wait 2.50 ms")
+    assert found.cost_ns / 1e6 == pytest.approx(2.5)
+    assert found.command == "nsys2prv whatif RUN --set imbalance=0"
+    (gaining,) = exposed_waiting(Generous(*case))
+    assert gaining.title == f"{found.title}; equal shares gain 9.00 ms"
+    assert gaining.cost_ns == 9e6
+    assert [*exposed_waiting(case_of(analysis_of(program(GOOD))))] == []
+    (of_gpus,) = exposed_waiting(of_one_process(case))
+    assert of_gpus.title.startswith("GPUs compute longer")
+    assert of_gpus.cost_ns == found.cost_ns
+    unknown = of_one_process(case, waited_for=None)
+    assert next(exposed_waiting(unknown)).title.startswith("Ranks compute longer")
+
+
+def of_one_process(case: Case, waited_for: int | None = 0) -> Case:
+    """Return a case as if one process had the devices of all ranks, and waited for a rank."""
+    rank, other = (pl.lit(n, pl.Int64) for n in (0, waited_for))
+    exposed = case.exposed.with_columns(rank=rank, waited_for=pl.when(pl.col("waited_for") >= 0).then(other))
+    of_devices = exposed.with_columns(pl.col("^.*_ns$") / case.exposed["rank"].n_unique())
+    return case._replace(exposed=of_devices, host_waits={0: case.host_waits[0]})
+
+
+@pytest.mark.parametrize(("waits", "named"), [("", True), (", wait 410-900", False)])
+def test_transfers_gain_nothing_beside_a_host_that_is_busy(waits: str, named: bool) -> None:
+    """The hosts launch at 0 and at 4 ms of each 10 ms, whatever the devices do; one may wait for half of the time."""
+    lines = f"0| k @0 5-405, n @400 405-1000{waits}\n1| k @0 5-405, n @400 405-1000{waits}"
+    # Of the last iteration, without a next one, transfers are a gain.
+    found = findings_of(program(lines, steps=70))
+    told = "exposed-transfer" in found and "gain nothing alone" in found["exposed-transfer"].title
+    assert told == named
+    if named:
+        assert (found["exposed-transfer"].severity, found["exposed-transfer"].cost_ns) == ("medium", 0.0)
+        assert found["exposed-transfer"].evidence["exposed_transfer_ns"] == pytest.approx(5.95e6, rel=0.01)
+
+
+def test_communication_that_may_be_waiting_is_no_transfer() -> None:
+    line = "k @0 5-400, n @10 400-980, wait 20-985"
+    run = program(f"0| {line}\n1| {line}")
+    assert "exposed-transfer" in findings_of(run)
+    alone = findings_of(run._replace(parts=run.parts.clear()))
+    assert "unmatched-communication" in alone
+    assert "exposed-transfer" not in alone
+
+
+def test_the_waiting_of_two_devices_of_a_rank_counts_once() -> None:
+    """A second device of rank 0 does and waits for the same as the first."""
+    run = program(ALL_BUSY)
+    other = pl.col("row") + 100
+    work = run.work.filter(task=0).with_columns(other, device=pl.lit(2, pl.Int64))
+    parts = run.parts.filter(pl.col("row").is_in(run.work.filter(task=0)["row"].implode())).with_columns(other)
+    two = run._replace(
+        devices=(*run.devices, run.devices[0]._replace(gpu=2)),
+        work=pl.concat([run.work, work]).sort("start", "row"),
+        parts=pl.concat([run.parts, parts]),
+    )
+    starved, waiting, lead = (0 + 0 + 7.4) / 3, (6.9 + 6.9) / 3, 2.8
+    assert findings_of(two)["host-bound"].cost_ns / 1e6 == pytest.approx(starved + waiting - lead, rel=0.06)
+
+
+def test_transfers_of_several_operations_are_named_by_their_time() -> None:
+    both = "k @0 5-200, n @10 200-500, s @20 500-700, wait 30-990"
+    title = findings_of(program("\n".join(f"{rank}| {both}" for rank in range(2))))["exposed-transfer"].title
+    assert title.startswith("Transfers (AllReduce, Send) are not hidden")
+    short = both.replace("500-700", "500-560")
+    title = findings_of(program("\n".join(f"{rank}| {short}" for rank in range(2))))["exposed-transfer"].title
+    assert title.startswith("Transfers (AllReduce) are not hidden")
+
+
+@pytest.mark.parametrize(("slower", "named"), [(4.0, True), (1.5, False)])
+def test_a_communicator_that_moves_less_than_another_is_named(slower: float, named: bool) -> None:
+    case = case_of(analysis_of(program(GOOD)))
+    rows = [(r, f"c{c}", "AllReduce", 10, 10**9, 10**7 * (slower if c else 1)) for c in (0, 1) for r in (c, 2 + c)]
+    table = pl.DataFrame(
+        rows, schema=["rank", "communicator", "operation", "activities", "bytes", "transfer_ns"], orient="row"
+    ).with_columns(hosts=pl.lit("within a host"), ns=pl.col("transfer_ns"), unmatched_ns=0)
+    explanation = case.analysis.explanation._replace(communication=table)
+    found = [*low_bandwidth(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
+    assert [one.ranks for one in found] == ([(1, 3)] if named else [])
+
+
+@pytest.mark.parametrize(("factor", "named"), [(1.8, True), (CONTENDED.value, False)])
+def test_kernels_that_communication_slows_are_named(factor: float, named: bool) -> None:
+    case = case_of(analysis_of(program(GOOD)))
+    table = pl.DataFrame(
+        {"family": ["GEMM"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
+    )
+    explanation = case.analysis.explanation._replace(contention=table)
+    found = [*contended_kernels(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
+    # 24 ms over 2 devices and 6 iterations, of which half could be saved.
+    assert [one.cost_ns for one in found] == ([1_000_000] if named else [])

@@ -1,0 +1,139 @@
+"""Kernels: what they compute and how, which take long or vary, and how they fill a GPU."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from programs import GOOD, findings_of, program
+
+from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
+from nsys2prv.analysis.findings.matrix_products import SCALAR_NAMES
+from nsys2prv.analysis.frames import Hardware, Run
+from nsys2prv.report.identity import Capacity
+
+
+@pytest.mark.parametrize("family", ["GEMM", "flash_attention", "convolution"])
+def test_a_product_that_takes_most_of_compute_is_no_fault(family: str) -> None:
+    assert "dominant-kernel" not in findings_of(program(f"0| k:a:{family} @0 5-605, k @1 605-990"))
+
+
+def test_kernels_that_run_at_once_share_the_time_of_compute() -> None:
+    """Two for 5 ms: 11 of 14.85 ms of kernels in 9.85 ms."""
+    found = findings_of(program("0| k:sort:sort @0 5-605, k:sort:sort @1 105-605, k @2 605-990"))
+    assert "`sort` takes 74 % of compute, 7.30 ms" in found["dominant-kernel"].title
+
+
+def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
+    """Another kernel between two elementwise ones reads and writes something else."""
+    apart = "k:a:elementwise @0 5-205, k:b:GEMM @1 205-250, k:a:elementwise @2 250-400, k @3 400-990"
+    assert "unfused-elementwise" not in findings_of(program(f"0| {apart}"))
+
+
+def test_the_softmax_of_a_loss_is_no_attention() -> None:
+    """One softmax an iteration, and one each time that a loss is computed."""
+    once = "0| k:a:softmax @0 5-205, k @1 205-990"
+    each = ", ".join(f"k:a:softmax @0 {n}5-{n + 1}0, k:b:loss @1 {n + 1}0-{n + 1}5" for n in range(0, 90, 2))
+    assert "unfused-attention" in findings_of(program(f"0| {each.replace('k:b:loss', 'k:b:other')}"))
+    assert [*unfused_of(once), *unfused_of(f"0| {each}")] == []
+
+
+def unfused_of(picture: str) -> list[str]:
+    """Return the findings of a program that speak of attention."""
+    return [name for name in findings_of(program(picture)) if name == "unfused-attention"]
+
+
+def test_kernels_that_take_longer_in_some_iterations_are_named() -> None:
+    slow = {f"step{n}_rank0": "k:usual:k @0 2-300, k:varies:k @1 300-990" for n in (2, 4)}
+    found = findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **slow))
+    assert "`varies` takes either 3.00 ms or 6.90 ms" in found["varying-kernels"].title
+    assert found["varying-kernels"].cost_ns / 1e6 == pytest.approx(2 * 3.9 / 6)
+    assert "varying-kernels" not in findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600"))
+    any_length = {f"step{n}_rank0": f"k:usual:k @0 2-300, k:varies:k @1 300-{400 + 100 * n}" for n in range(6)}
+    spread = findings_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **any_length))["varying-kernels"]
+    assert "takes 3.50 ms, and up to 6.00 ms" in spread.title
+
+
+H100 = Capacity(80 * 10**9, 132, 64, 65536, 233472, 32)
+
+
+def with_hardware(run: Run, **changed: object) -> Run:
+    """A run on GPUs of one model."""
+    return run._replace(hardware=tuple(Hardware("H100", H100, **changed) for _ in run.devices))  # type: ignore[arg-type]
+
+
+def test_products_gain_no_more_than_they_take_of_the_critical_path() -> None:
+    """The host of rank 0 is late by 5 ms, while rank 1 computes 4 ms of products and waits."""
+    late = "busy 0-500, k:other:k @500 505-900, n @510 900-905, wait 520-906"
+    products = "k:sgemm:GEMM_nn_128x128x8 @0 5-405, n @10 405-905, wait 20-906"
+    found = findings_of(program(f"0| {late}\n1| {products}"))
+    assert "matrix-products" not in found
+    both = findings_of(program(f"0| {late.replace('other:k', 'sgemm:GEMM_nn_128x128x8')}\n1| {products}"))
+    assert both["matrix-products"].cost_ns / 1e6 == pytest.approx(0.75 * 3.95, rel=0.02)
+
+
+@pytest.mark.parametrize(("blocks", "named"), [(33, True), (132, False)])
+def test_grids_below_the_number_of_multiprocessors_are_named(blocks: int, named: bool) -> None:
+    run = with_hardware(program("0| k @0 5-405, k @1 410-800"))
+    shape = (blocks << 32) + (1 << 16) + 1
+    found = findings_of(run._replace(work=run.work.with_columns(shape=pl.lit(shape, pl.Int64))))
+    assert ("small-grids" in found) == named
+    if named:
+        # 7.9 ms with three quarters of the device unused, of which half counts.
+        assert found["small-grids"].cost_ns / 1e6 == pytest.approx(7.9 * 0.75 / 2, rel=0.01)
+        assert "33 of 132" in found["small-grids"].title
+
+
+# Names of kernels on H200 GPUs: without tensor cores, in double precision.
+@pytest.mark.parametrize(
+    ("name", "scalar", "double"),
+    [
+        ("sm80_xmma_wgrad_implicit_gemm_indexed_f32f32_f32f32_f32_nhwckrsc_nhwc_tilesize32x32x8_ffma", True, False),
+        ("dgrad_engine", True, False),
+        ("wgrad_alg0_engine", True, False),
+        ("sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize128x256x32_warpgroupsize2x1x1", False, False),
+        ("sm90_xmma_dgrad_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64", False, False),
+        ("sm90_xmma_gemm_f64f64_f64f64_f64_nn_n_tilesize128x64x16_stage3_warpsize2x2x1_tensor16x8x8", False, True),
+        ("volta_dgemm_128x64_nn", False, True),
+        ("cutlass_80_tensorop_d884gemm_64x64_16x4_nn_align1", False, True),
+        ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_TNT", False, False),
+    ],
+)
+def test_names_say_how_a_product_computes(name: str, scalar: bool, double: bool) -> None:
+    assert pl.Series([name]).str.contains(SCALAR_NAMES).to_list() == [scalar]
+    assert pl.Series([name]).str.contains(DOUBLE_NAMES).to_list() == [double]
+
+
+@pytest.mark.parametrize(
+    ("family", "threads", "registers", "shared", "occupancy"),
+    [
+        ("k", 1024, 32, 0, None),  # 64 of 64 warps
+        ("GEMM", 128, 255, 0, None),  # 2 blocks of 4 warps, each with 32,768 registers: 8 of 64, of a product
+        ("flash_attention", 128, 255, 0, None),
+        ("k", 64, 32, 200_000, 2 / 64),  # one block
+        ("k", 32, 255, 0, 8 / 64),
+    ],
+)
+def test_kernels_with_few_warps_are_named(
+    family: str, threads: int, registers: int, shared: int, occupancy: float | None
+) -> None:
+    run = with_hardware(program(f"0| k:usual:{family} @0 5-805"))
+    resources = (shared << 20) + (registers << 11) + threads
+    grid = (1000 << 32) + (1 << 16) + 1
+    work = run.work.with_columns(shape=pl.lit(grid, pl.Int64), resources=pl.lit(resources, pl.Int64))
+    found = findings_of(run._replace(work=work))
+    evidence = found["low-occupancy"].evidence["occupancy"] if "low-occupancy" in found else None
+    assert evidence == (occupancy and pytest.approx(occupancy, abs=1e-3))
+
+
+@pytest.mark.parametrize(("filled", "named"), [(0.95, True), (0.5, False)])
+def test_memory_near_full_is_named(filled: float, named: bool) -> None:
+    found = findings_of(with_hardware(program(GOOD), memory_peaks=(round(filled * H100.memory),), peak_at=7))
+    assert ("memory-near-full" in found) == named
+    if named:
+        assert "76.0 GB of 80.0 GB, 95 %" in found["memory-near-full"].title
+        assert (found["memory-near-full"].severity, found["memory-near-full"].at_ns) == ("medium", 7)
+
+
+def test_kernels_of_cutlass_are_known_by_their_class() -> None:
+    found = findings_of(program("0| k:Kernel2:GEMM_nn_128x128x8 @0 5-600, k @1 600-990"))
+    assert "(`GEMM nn 128x128x8`)" in found["matrix-products"].title

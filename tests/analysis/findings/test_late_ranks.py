@@ -1,0 +1,311 @@
+"""Ranks that are late: in all iterations or in some, alone or together, and the cause that is named."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from programs import ALL_BUSY, UNIT, Generous, analysis_of, findings_of, program
+
+from nsys2prv.analysis.communication.exposed_waits import EXPOSED
+from nsys2prv.analysis.communication.wait_causes import CAUSE
+from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.findings.imbalance import imbalance
+from nsys2prv.analysis.findings.late_rank import late_rank
+from nsys2prv.analysis.findings.recurring_cause import recurring_causes
+from nsys2prv.analysis.frames import Run
+
+
+def test_longer_compute_is_the_reason_if_it_explains_the_waiting_of_two_ranks() -> None:
+    """Rank 1 computes 4.6 ms longer, which is 2.3 ms more than the mean, and rank 0 waits for it 5 ms."""
+    late = "k @40 45-900, n @50 900-905, wait 60-905"
+    found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
+    assert next(reversed(found)) == "imbalance"
+    assert "late-rank" not in found
+
+
+@pytest.mark.parametrize(
+    ("late", "says", "cost"),
+    [
+        # The device has nothing to do meanwhile.
+        ("busy 0-300, k @300 305-700, k @301 700-990, n @302 990-995, wait 310-996", "2.99 ms late in `busy`", 0.5),
+        # The kernels of the step before run until then.
+        (
+            "busy 0-300, k @300 305-500, k @301 500-690, n @302 690-995, wait 310-996",
+            "without it the run is no faster",
+            0,
+        ),
+    ],
+)
+def test_a_delay_of_one_iteration_is_named_and_costs_what_slack_leaves(late: str, says: str, cost: float) -> None:
+    usual = "busy 0-1, k @1 2-402, k @2 402-690, n @2 690-695, wait 10-696"
+    steps = f"0| {usual}\n1| {usual}"
+    hidden = {} if cost else {"step5_rank0": usual.replace("690-695, wait 10-696", "690-995, wait 10-996")}
+    found = findings_of(program(steps, step5_rank1=late, **hidden))
+    own = found["late-rank"]
+    assert (own.ranks, own.iterations) == ((1,), (5,))
+    assert "late in `busy` of iteration 5" in own.title
+    assert says in own.title
+    assert own.cost_ns / 1e6 == pytest.approx(cost, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("call", "says", "advice"),
+    [
+        ("os:clock_nanosleep 0-40, ", "Rank 1's `clock_nanosleep` delays rank 0", "The host sleeps"),
+        ("os:fsync 0-40, ", "Rank 1's `fsync` delays rank 0", "writes or closes files"),
+        # In it a thread may wait for others.
+        ("os:pthread_cond_wait 0-40, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+        # Rank 1 sleeps while it waits for its device, and delays nobody by that.
+        ("os:clock_nanosleep 110-150, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+        ("os:clock_nanosleep 0-15, ", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+        ("", "Rank 1's host work before `kernel` delays rank 0", "See what the host"),
+    ],
+)
+def test_a_call_that_is_less_than_half_of_the_host_work_but_all_of_the_delay_is_named(
+    call: str, says: str, advice: str
+) -> None:
+    """Both hosts work for 0.55 ms before they launch, and rank 1 is 0.4 ms longer in one call."""
+    ranks = f"0| k @55 56-300, n @56 300-345, wait 60-346\n1| {call}k @95 96-340, n @96 340-345, wait 100-346"
+    found = findings_of(program(ranks, every=400))["late-rank"]
+    assert found.title.startswith(says)
+    assert advice in found.advice
+
+
+@pytest.mark.parametrize(
+    ("steps", "seldom", "says", "advice"),
+    [
+        (8, (4, 7), "3.60 ms longer than the mean in iterations 4, 7 (2 of 8)", "share that over the ranks"),
+        (20, (3, 7, 11, 15, 19), "longer than the mean in iterations 3, 7, 11, 15, 19 (5 of 20)", "share that over"),
+        (8, (1, 2, 4, 6), "1.80 ms longer than the mean (the longest in 4 of 8 iterations)", "Share the work evenly"),
+        (20, tuple(range(0, 20, 2)), "1.80 ms longer than the mean (the longest in 10 of 20", "Share the work evenly"),
+    ],
+)
+def test_a_rank_that_computes_longer_now_and_then_is_named_with_the_iterations(
+    steps: int, seldom: tuple[int, ...], says: str, advice: str
+) -> None:
+    """It evaluates alone after some steps, and the others wait for it in the next collective."""
+    usual = "k @0 5-200, n @10 200-205, wait 20-205"
+    longer = {f"step{n}_rank0": "k @0 5-200, k @1 200-920, n @10 920-925, wait 20-925" for n in seldom}
+    waits = {f"step{n}_rank1": "k @0 5-200, n @10 200-925, wait 20-925" for n in seldom}
+    found = findings_of(program(f"0| {usual}\n1| {usual}", steps=steps, **longer, **waits))["imbalance"]
+    assert says in found.title
+    assert advice in found.advice
+    named = seldom if "in iterations" in says else tuple(range(steps))
+    assert (found.ranks, found.iterations) == ((0,), named)
+    assert found.confidence == ("high" if "in iterations" in says else "medium"), "alike in half of the iterations"
+
+
+class Gaining(Case):
+    """A case in which each change gains 0.6 ms."""
+
+    def gain(self, change: str) -> float:
+        return 600_000
+
+
+def test_a_rank_that_computes_longer_is_named_though_it_waits_for_more_once() -> None:
+    """Rank 0 writes a file in one of four iterations, for which rank 1 waits longer than rank 0 does in all others."""
+    usual = "0| k @0 5-600, n @10 600-695, wait 20-695\n1| k @0 5-690, n @10 690-695, wait 20-695"
+    writes = {
+        "step2_rank0": "write 0-390, k @390 392-990, n @391 990-995, wait 392-995",
+        "step2_rank1": "k @0 5-690, n @10 690-995, wait 20-995",
+    }
+    case = case_of(analysis_of(program(usual, steps=4, **writes)))
+    (found,) = imbalance(Gaining(*case))
+    excess = pytest.approx(found.evidence["longer_than_mean_ns"], abs=1)
+    assert 300_000 < found.evidence["longer_than_mean_ns"] < 600_000
+    assert (found.ranks, found.cost_ns, found.evidence["exposed_waiting_ns"]) == ((1,), excess, 0)
+    assert not [*imbalance(Generous(*case))], "where equal shares gain far more, others compute longer in turn"
+    assert not [*imbalance(case)], "what gains less than 3 % is none"
+
+
+def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
+    """Without delays other ranks gain, too."""
+    late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
+    (found,) = late_rank(Generous(*case_of(analysis_of(program(late)))))
+    assert found.cost_ns == found.evidence["exposed_waiting_ns"] == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("waits", "titles"),
+    [
+        ([(0, 1, 30), (2, 3, 20)], ["1 delays rank 0", "3 delays rank 2"]),
+        ([(0, 1, 30), (2, 3, 20), (2, 1, 2)], ["1 delays rank 0", "3 delays rank 2"]),
+        ([(0, 1, 30), (2, 3, 20), (2, 1, 15)], ["1 delays 2 ranks"]),
+        ([(0, 1, 30), (3, 0, 40)], ["1 delays rank 0"]),
+    ],
+    ids=["apart", "hardly waits", "waits for both", "passes on"],
+)
+def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]], titles: list[str]) -> None:
+    """Rank, the one that it waits for, and how long in all (ms)."""
+    case = case_of(analysis_of(program("0| k @0 5-900\n1| k @0 5-900\n2| k @0 5-900\n3| k @0 5-900")))
+    usual = {"kind": "nccl", "operation": "AllReduce", "waits_at": 0}
+    rows = [{**usual, "rank": rank, "waited_for": late, "exposed_waiting_ns": ms * 10**6} for rank, late, ms in waits]
+    exposed = pl.DataFrame(rows, schema={c: t for c, t in EXPOSED.items() if c in rows[0]})
+    found = [*late_rank(case._replace(exposed=exposed))]
+    assert [one.title.removeprefix("The host of rank ").split(" by ")[0] for one in found] == titles
+
+
+@pytest.mark.parametrize(
+    ("causes", "title"),
+    [
+        ([("host work", "read", 9, 5)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 5 of 6 iterations"),
+        (
+            [("host work", "read", 9, 2)],
+            "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 2 of 2 iterations in which ranks wait",
+        ),
+        ([("host work", "", 9, 6), ("host work", "read", 5, 5)], "Rank 1's `read` delays rank 0"),
+        ([("host work", "", 9, 6), ("host work", "read", 4, 5)], "The host of rank 1 delays rank 0"),
+        ([("host work", "read", 9, 0)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration"),
+        ([("transfer", "", 9, 4), ("host work", "read", 8, 5)], "Collectives hold up rank 1, which delays rank 0"),
+        ([("compute", "GEMM", 9, 6), ("host work", "read", 8, 5)], "Rank 1's `read` delays rank 0"),
+    ],
+    ids=[
+        "named",
+        "few waits",
+        "half of it named",
+        "most without a name",
+        "in none",
+        "collectives",
+        "compute is no reason",
+    ],
+)
+def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
+    causes: list[tuple[str, str, int, int]], title: str
+) -> None:
+    late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
+    case = case_of(analysis_of(program(late)))
+    rows = [(1, kind, name, ns, 1, often, 2 if often == 2 else 6) for kind, name, ns, often in causes]
+    told = case.analysis.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
+    (found,) = late_rank(case._replace(analysis=case.analysis._replace(explanation=told)))
+    assert found.title.startswith(title)
+    assert "in 0 of" not in found.title
+    assert ("See the collectives of rank 1" in found.advice) == title.startswith("Collectives")
+    assert "messages" not in found.advice
+
+
+def test_a_sleep_is_part_of_the_idle_time_of_a_late_rank() -> None:
+    late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| os:nanosleep 0-500, k @500 505-900, n @510 900-905"
+    assert findings_of(program(late))["late-rank"].evidence["its_device_starved_ns"] >= 500 * UNIT
+
+
+@pytest.mark.parametrize(("name", "told"), [("python3.12", True), ("a.out", False)])
+def test_a_rank_that_waits_for_the_interpreter_lock_is_told_so(name: str, told: bool) -> None:
+    late = "os:pthread_cond_timedwait 0-500, k @500 505-900, n @510 900-905, wait 520-905"
+    run = program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}")
+    found = findings_of(run._replace(tasks=tuple(task._replace(name=name) for task in run.tasks)))
+    assert ("Python waits for its interpreter lock" in found["late-rank"].advice) == told
+
+
+def test_host_work_without_a_name_is_known_by_what_it_launches() -> None:
+    late = "k @500 505-900, n @510 900-905"
+    found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
+    assert found["late-rank"].title.startswith("Rank 1's host work before `kernel` delays rank 0")
+
+
+def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
+    found = findings_of(program(ALL_BUSY))
+    assert list(found)[-2:] == ["late-rank", "host-bound"]
+    assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
+    assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
+
+
+def test_a_host_without_a_device_that_waits_says_nothing_of_the_others() -> None:
+    found = findings_of(program(ALL_BUSY + "2| wait 0-990"))
+    assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
+
+
+WAITS_LONG = "k @0 5-100, n @10 100-705, wait 20-706"
+
+
+def test_ranks_that_are_late_together_are_named_with_their_host() -> None:
+    """Ranks 2 and 3 come last in turn, and the other one of them 3 ms before."""
+    last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-390, n @400 400-705"
+    picture = f"0| {WAITS_LONG}\n1| {WAITS_LONG}\n2| {last}\n3| {before}"
+    run = program(picture, **{f"step{n}_rank{r}": (last, before)[r % 2 == 0] for n in (1, 3, 5) for r in (2, 3)})
+    found = findings_of(run)
+    assert "late-rank" not in found
+    assert found["late-ranks"].title == "Ranks 2 and 3 delay 2 ranks by 6.00 ms an iteration"
+    assert found["late-ranks"].cost_ns / 1e6 == pytest.approx(6.0)
+    tasks = tuple(task._replace(host=f"n{task.rank // 2}") for task in run.tasks)
+    assert "Ranks 2 and 3, on n1, delay" in findings_of(run._replace(tasks=tasks))["late-ranks"].title
+
+
+def test_of_a_large_late_group_the_first_ranks_are_named() -> None:
+    """Each of the nine ranks 9 to 17 comes last in one of nine steps, and the others of them 0.5 ms before."""
+    last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-640, n @650 650-705"
+    picture = "\n".join(f"{rank}| {WAITS_LONG if rank < 9 else before}" for rank in range(18))
+    found = findings_of(program(picture, steps=9, **{f"step{n}_rank{9 + n}": last for n in range(9)}))
+    assert found["late-ranks"].title.startswith("Ranks 9 to 17 delay 9 ranks")
+    assert found["late-ranks"].ranks == tuple(range(9, 17))
+
+
+def test_ranks_for_which_nobody_waits_are_in_no_late_group() -> None:
+    """Ranks 4 and 5 come 0.5 ms before the last one, each time; rank 8 takes no part."""
+    last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-390, n @400 400-705"
+    near = "k @0 5-100, busy 100-640, n @650 650-705"
+    ranks = [WAITS_LONG, WAITS_LONG, last, before, near, near, WAITS_LONG, WAITS_LONG, "k @0 5-700"]
+    picture = "\n".join(f"{rank}| {line}" for rank, line in enumerate(ranks))
+    run = program(picture, **{f"step{n}_rank{r}": (last, before)[r % 2 == 0] for n in (1, 3, 5) for r in (2, 3)})
+    found = findings_of(run)["late-ranks"]
+    assert (found.ranks, found.evidence["waiting_ranks"]) == ((2, 3), [0, 1, 4, 5, 6, 7])
+
+
+def test_a_rank_that_is_as_late_by_itself_is_no_group() -> None:
+    """Rank 3 comes 3 ms before rank 2, each time."""
+    last, before = "k @0 5-100, busy 100-690, n @700 700-705", "k @0 5-100, busy 100-390, n @400 400-705"
+    found = findings_of(program(f"0| {WAITS_LONG}\n1| {WAITS_LONG}\n2| {last}\n3| {before}"))
+    assert found["late-rank"].ranks == (2,)
+    assert "late-ranks" not in found
+
+
+def slept_and_late_in_turn() -> Run:
+    """Rank 0 sleeps before the first collective of each iteration; before the second, ranks 1 and 2 are late in turn.
+
+    They wait 2 ms for rank 0, and all of them 3 ms for one of the others.
+    """
+    slept = "k @0 5-100, os:clock_nanosleep 105-300, n @305 310-315"
+    waited = "k @0 5-100, n @10 100-315"
+    early, late = "k @315 320-400, n @325 400-705, wait 330-706", "k @610 615-700, n @620 700-705, wait 630-706"
+    lates = {f"step{n}_rank{n % 2 + 1}": f"{waited}, {late}" for n in range(6)}
+    return program(f"0| {slept}, {early}\n1| {waited}, {early}\n2| {waited}, {early}", **lates)
+
+
+def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() -> None:
+    found = findings_of(slept_and_late_in_turn())
+    assert found["late-rank"].title == (
+        "Rank 0's `clock_nanosleep` delays 2 ranks by 2.10 ms an iteration, in 6 of 6 iterations"
+    )
+    assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.1)
+    assert found["exposed-waiting"].cost_ns / 1e6 == pytest.approx((2 * 2.1 + 2 * 3.0) / 3 - 2.1 * 2 / 3, rel=0.05)
+
+
+def test_a_run_without_iterations_has_no_recurring_cause() -> None:
+    case = case_of(analysis_of(slept_and_late_in_turn()))
+    assert [one.rank for one in recurring_causes(case)] == [0]
+    explanation = case.analysis.explanation
+    causes = explanation.causes.with_columns(pl.col("iterations", "of_iterations") * 0)
+    found = case.analysis._replace(explanation=explanation._replace(causes=causes))
+    assert recurring_causes(case._replace(analysis=found)) == []
+
+
+@pytest.mark.parametrize(("places", "title"), [(5, "Rank 1's host, slow at many places, delays rank 0 by"),
+                                                (2, "Rank 1's host work before `a` delays rank 0 by")])  # fmt: skip
+def test_a_host_that_is_slow_at_many_places_names_none(places: int, title: str) -> None:
+    early = "k @0 5-400, n @10 400-905, wait 20-905"
+    case = case_of(analysis_of(program(f"0| {early}\n1| busy 0-500, k @500 505-900, n @510 900-905")))
+    explanation = case.analysis.explanation
+    (cause,) = explanation.causes.filter(rank=1).head(1).iter_rows(named=True)
+    rows = [{**cause, "name": f"launching {'abcde'[n]}", "ns": 10_000_000 - n} for n in range(places)]
+    causes = pl.DataFrame(rows, schema=explanation.causes.schema)
+    found = case.analysis._replace(explanation=explanation._replace(causes=causes))
+    (late,) = late_rank(case._replace(analysis=found))
+    assert late.title.startswith(title)
+    assert ("iterations" in late.title) == (places == 2)
+
+
+def test_the_copies_of_a_late_rank_are_its_cause() -> None:
+    """Rank 0 saves its model: a copy to the host of 4 ms in every iteration."""
+    copies = "c:Device-to-Host:Device_to_Pageable @0 5-405, cuda:cudaMemcpyAsync 0-406, k @410 415-500, n @420 500-505"
+    found = findings_of(program(f"0| {copies}\n1| k @0 5-90, n @10 90-505, wait 20-506"))["late-rank"]
+    assert found.title.startswith("Rank 0's copies (`Device-to-Host`) delay rank 1 by")
+    assert "a checkpoint" in found.advice

@@ -1,0 +1,88 @@
+"""What makes a recording doubtful, or leaves a part of the run out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+from programs import GOOD, UNIT, analysis_of, findings_of, program
+
+from nsys2prv.analysis.frames import CALLS, TEXT
+from nsys2prv.analysis.matching.parts_by_order import parts_by_order
+from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.page.head import defects
+from nsys2prv.run.defects import Defect
+
+
+def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
+    defect = Defect(7, "process 3 launched kernels by 7 calls, and none is recorded", "useful time is too low", ("a",))
+    run = program(GOOD)._replace(defects=(defect,), clock_warnings=("a may be 3 ms off",))
+    found = findings_of(run)
+    assert (found["defective-reports"].severity, found["doubtful-clocks"].severity) == ("high", "medium")
+    assert found["defective-reports"].evidence["reports"] == ["a"]
+    assert defect.sentence in found["defective-reports"].title
+    little = run._replace(defects=(defect._replace(share=0.0001),))
+    few = findings_of(little)["defective-reports"]
+    assert (few.severity, defect.sentence in few.title) == ("low", True)
+    some = findings_of(run._replace(defects=(defect._replace(share=0.004),)))["defective-reports"]
+    assert (some.severity, "synchronize before" in some.advice) == ("medium", True)
+    for shown in (lambda one: verdict_of(one, [Path("run")]), defects):
+        assert ["Defect" in shown(analysis_of(one)) for one in (run, little)] == [True, False]
+    late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))
+    ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
+    assert findings_of(late._replace(ranges=ranges))["late-capture"].iterations == (0,)
+    assert {"defective-reports", "doubtful-clocks", "late-capture"} & findings_of(program(GOOD)).keys() == set()
+
+
+@pytest.mark.parametrize(("apart", "named"), [(0, False), (1, True)])
+def test_communication_without_its_other_ranks_is_named(apart: int, named: bool) -> None:
+    """Kernels without payload are matched by order, which is not believed where they do not run at one time."""
+    late = f"n @10 {500 + 200 * apart}-{600 + 200 * apart}"
+    run = program(f"0| k @0 5-400, n @10 500-600\n1| k @0 5-400, {late}")
+    found = findings_of(run._replace(parts=parts_by_order(run, run.parts.clear())))
+    assert ("unmatched-communication" in found) == named
+    if named:
+        assert found["unmatched-communication"].title.startswith("100 % of the time in communication has no partner")
+        assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "high")
+
+
+def test_little_communication_without_its_other_ranks_is_of_low_severity() -> None:
+    run = program("0| k @0 5-400, n @10 500-520\n1| k @0 5-400, n @10 700-720")
+    found = findings_of(run._replace(parts=parts_by_order(run, run.parts.clear())))["unmatched-communication"]
+    assert found.title.startswith("100 % of the time")
+    assert found.severity == "low"
+
+
+@pytest.mark.parametrize(("ranks", "family", "named"), [(0, "nccl", True), (0, "mpi", False), (1, "nccl", False)])
+def test_the_report_of_one_rank_has_no_partners_of_its_communication(ranks: int, family: str, named: bool) -> None:
+    """How many ranks (0: not known) a communicator has: one of NCCL with kernels has several, one of MPI may not."""
+    run = program("0| k @0 5-400, n @10 400-905, wait 20-906")
+    none, nccl = pl.lit(None, pl.Int64), pl.col("kind") == "nccl"
+    calls = run.work.filter(nccl).select(
+        "task", "row", "start", "end", kind=pl.lit("mpi"), name=pl.lit("MPI_Allreduce")
+    )
+    if family == "mpi":
+        calls = pl.concat([run.calls, calls.select(pl.col(c).cast(t) for c, t in CALLS.items())]).sort("start")
+        run = run._replace(work=run.work.filter(~nccl), calls=calls)
+    parts = run.parts.with_columns(last=none, waited_for=none, family=pl.lit(family, TEXT))
+    found = findings_of(run._replace(parts=parts, communicator_sizes={"world": ranks}))
+    assert ("unmatched-communication" in found) == named
+    assert not (named and "exposed-transfer" in found)
+
+
+@pytest.mark.parametrize(("share", "named"), [(0.0, False), (0.15, False), (0.5, True), (1.0, True)])
+def test_graphs_that_are_recorded_whole_are_named(share: float, named: bool) -> None:
+    """Their kernels do not show, so that a device that only launches graphs seems useful all of the time."""
+    graph = pl.col("name").cast(pl.String) == "graph"
+    run = program(f"0| k @0 0-{1000 * (1 - share)}, k:graph:k @10 {1000 * (1 - share)}-1000, c @20 0-990")
+    work = run.work.with_columns(kind=pl.when(graph).then(pl.lit("graph").cast(TEXT)).otherwise("kind"))
+    found = findings_of(run._replace(work=work))
+    instants = work.with_columns(instant=graph, end=pl.when(graph).then(pl.col("start") + 1).otherwise("end"))
+    assert "whole-graphs" not in findings_of(run._replace(work=instants))
+    assert ("whole-graphs" in found) == named
+    if named:
+        whole = found["whole-graphs"]
+        assert f"{100 * share:.0f} % of the device time" in whole.title
+        assert (whole.severity, whole.command) == ("medium", "nsys profile --cuda-graph-trace=node ...")
+        assert whole.evidence["graphs_ns"] == pytest.approx(share * whole.evidence["device_ns"], rel=0.01)

@@ -1,0 +1,293 @@
+"""Devices without work: what their hosts do meanwhile, and what is advised against it."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from programs import UNIT, findings_of, program
+
+from nsys2prv.analysis.frames import TEXT
+
+
+@pytest.mark.parametrize(
+    ("waits", "says"),
+    [
+        ((), ""),
+        ((500,), ""),
+        ((300, 600, 900), "First remove the 3 waits of the host for the device in an iteration (`.item()`"),
+    ],
+)
+def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, ...], says: str) -> None:
+    """Timers of events do not wait, and a wait for the loss may stay outside of the graph."""
+    kernels = [f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)]
+    calls = [f"synchronization:Stream_synchronize {at + 0.5}-{at + 0.7}" for at in waits]
+    timers = [f"synchronization:Event_synchronize {at}.2-{at}.4" for at in range(3, 33, 3)]
+    alone = ", ".join([*kernels, *calls, *timers])
+    advice = findings_of(program(f"0| {alone}"))["launch-bound"].advice
+    assert says in advice
+    assert ("waits of the host" in advice) == bool(says)
+    of_two = findings_of(program(f"0| {alone}\n1| {', '.join(kernels)}"))["launch-bound"].advice
+    assert "waits of the host" not in of_two, "1.5 times on average"
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("cudaMallocAsync", "ReleaseThreshold"),
+        ("cudaMalloc", "caching allocator"),
+        ("cudaHostAlloc", "Pin memory once"),
+        ("cudaHostRegister", "Pin memory once"),
+        ("cudaFreeHost", "Pin memory once"),
+        ("cuMemHostAlloc", "Pin memory once"),
+        ("cuMemHostUnregister", "Pin memory once"),
+    ],
+)
+def test_advice_on_allocations_fits_the_call(call: str, says: str) -> None:
+    found = findings_of(program(f"0| k @0 5-100, cuda:{call} 100-395, k @395 400-990"))
+    assert says in found["allocations"].advice
+
+
+@pytest.mark.parametrize(("steps", "named"), [(20, True), (5, False)])
+def test_memory_allocated_all_along_is_named_without_iterations(steps: int, named: bool) -> None:
+    usual, allocates = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990"
+    run = program(f"0| {usual}", 20, **{f"step{n}_rank0": allocates for n in range(steps)})
+    found = findings_of(run._replace(ranges=run.ranges.clear()))
+    assert ("allocations" in found) == named
+
+
+@pytest.mark.parametrize("busy", [True, False])
+def test_one_long_allocation_is_named_without_iterations_where_devices_idle(busy: bool) -> None:
+    usual, frees = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaFree 100-395, k @395 400-990"
+    hidden = frees.replace("5-100, cuda", "5-394, cuda")
+    run = program(f"0| {usual}", step2_rank0=hidden if busy else frees)
+    found = findings_of(run._replace(ranges=run.ranges.clear()))
+    assert ("allocations" in found) == (not busy)
+    if not busy:
+        assert found["allocations"].title.startswith("One call allocates or frees memory for long (cudaFree), and the")
+        # After the first kernel no call makes a context.
+        assert "(warm up)" not in found["allocations"].advice
+
+
+def test_the_long_allocation_that_is_named_is_the_one_during_which_a_device_idles() -> None:
+    """Calls of another name take longer, beside kernels."""
+    frees = ", ".join(f"cuda:cudaFreeHost {20 + 40 * n}-{50 + 40 * n}" for n in range(8))
+    run = program(f"0| k @0 5-400, {frees}, cuda:cudaMalloc 402-600, k @601 602-990", steps=1)
+    found = findings_of(run._replace(ranges=run.ranges.clear()))["allocations"]
+    assert "(cudaMalloc)" in found.title
+    assert (found.evidence["calls"], found.at_ns) == (1, 402 * UNIT)
+
+
+@pytest.mark.parametrize(("steps", "named"), [(6, True), (2, False)])
+def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool) -> None:
+    usual, loads = "k @0 5-100, k @800 805-990", "k @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990"
+    found = findings_of(program(f"0| {usual}", **{f"step{n}_rank0": loads for n in range(steps)}))["host-bound"]
+    assert ("code is loaded in 6 of 6 iterations" in found.title) == named
+    waits = {f"step{n}_rank0": loads.replace("k @800", "os:sem_wait 301-800, k @800") for n in range(steps)}
+    (found,) = [*findings_of(program(f"0| {usual}", **waits)).values()][-1:]
+    assert ("Code is loaded in 6 of 6 iterations" in found.advice) == named
+    assert ("Keep shapes the same" in found.advice) == named
+
+
+@pytest.mark.parametrize(
+    ("picture", "says"),
+    [
+        ("k:a @0 5-100, k:b @800 805-990", "after `a` and before `b` (nearly all of that time): record"),
+        ("k:a @0 5-100, sample 100-800, k:b @800 805-990", "does in `sample` after `a` and before `b` (nearly all"),
+        ("k:a @0 5-100, k:b @500 505-600, k:c @990 991-995", "host does after `a` and before `b` (50 % of that time)"),
+        ("k:a @0 5-100, k:b @400 405-500, k:c @720 725-800", "does between launches: record"),
+    ],
+)
+def test_advice_says_where_a_host_is_busy(picture: str, says: str) -> None:
+    """Where most of the time without launched work lies between two activities, and else not."""
+    assert says in findings_of(program(f"0| {picture}"))["host-bound"].advice
+
+
+@pytest.mark.parametrize(
+    ("calls", "named", "advice"),
+    [
+        ("cuda:cudaStreamCreateWithFlags 100-750", "cudaStreamCreateWithFlags", "Call it once before the loop"),
+        ("cuda:cudaMemcpyAsync 100-750", "cudaMemcpyAsync", "from pinned memory"),
+        ("cuda:cudaStreamCreateWithFlags 100-300", "", "record CPU samples"),
+        ("cuda:cudaStreamSynchronize 100-750", "", "record CPU samples"),
+        (", ".join(f"cuda:cudaEventRecord {n}-{n + 5}" for n in range(100, 790, 6)), "", "record CPU samples"),
+    ],
+)
+def test_the_long_call_of_a_pause_is_named(calls: str, named: str, advice: str) -> None:
+    """Short calls of one name say nothing, even if they fill it, nor do calls that wait for the device."""
+    run = program(f"0| k:a @0 5-100, {calls}, k:b @800 805-990")
+    found = findings_of(run)["host-bound"]
+    assert (f"the host is in `{named}` for 6.50 ms" in found.title) == bool(named)
+    assert advice in found.advice
+    assert "after `a` and before `b`" in found.advice
+    if "Create" in named:
+        assert "(warm up)" in findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"].advice
+
+
+@pytest.mark.parametrize("family", ["cpu_samples", "python_samples"])
+def test_samples_of_the_host_that_are_there_are_not_to_be_recorded(family: str) -> None:
+    for line, name in (
+        ("k @0 5-100, k @800 805-990", "host-bound"),
+        ("k @0 5-100, os:poll 100-800, k @800 805-990", "system-waiting"),
+    ):
+        for recorded in (frozenset[str](), frozenset({family})):
+            advice = findings_of(program(f"0| {line}")._replace(recorded_families=recorded))[name].advice
+            assert ("nsys profile --sample" in advice) != bool(recorded)
+            assert (f"--also {family})" in advice) == bool(recorded)
+
+
+def test_a_host_is_in_the_call_of_cuda_that_calls_the_system() -> None:
+    late = "cuda:cudaFree 5-500, os:ioctl 6-499, k @500 505-900, n @510 900-905"
+    found = findings_of(program(f"0| k @0 5-400, n @10 400-905, wait 20-905\n1| {late}"))
+    assert found["late-rank"].title.startswith("Rank 1's `cudaFree` delays rank 0")
+
+
+@pytest.mark.parametrize(("steps", "made"), [(6, True), (2, False)])
+def test_graphs_that_are_instantiated_in_the_loop_should_be_kept(steps: int, made: bool) -> None:
+    """In the advice on synchronization, and on a host that is busy; of a window without iterations ten or more."""
+    waits, busy = "k @0 5-400, wait 10-402, k @450 455-990", "k @0 5-100, k @800 805-990"
+    for usual, name in ((waits, "host-synchronization"), (busy, "host-bound")):
+        makes = {f"step{n}_rank0": f"{usual}, cuda:cudaGraphInstantiate 410-440" for n in range(steps)}
+        run = program(f"0| {usual}", **makes)
+        assert ("First keep CUDA graphs: 6 are" in findings_of(run)[name].advice) == made
+        assert "First keep" not in findings_of(run._replace(ranges=run.ranges.clear()))[name].advice
+
+
+@pytest.mark.parametrize(("call", "of_files"), [("fopen", True), ("write", True), ("fclose", True), ("poll", False)])
+def test_files_that_the_launching_thread_writes_are_named(call: str, of_files: bool) -> None:
+    found = findings_of(program(f"0| k @0 5-100, os:{call} 100-800, k @800 805-990"))["system-waiting"]
+    assert ("asynchronous checkpoints" in found.advice) == of_files
+
+
+@pytest.mark.parametrize(("thread", "by_gloo"), [("pt_gloo_runloop 12", True), ("python3 12", False)])
+def test_threads_of_gloo_that_launch_after_idle_times_exchange_data_on_the_host(thread: str, by_gloo: bool) -> None:
+    run = program("0| k @0 5-100, os:poll 100-800, k @800 805-990")
+    found = findings_of(run._replace(row_labels=(thread, *run.row_labels[1:])))["system-waiting"]
+    assert ("Ranks exchange data by Gloo" in found.advice) == by_gloo
+
+
+@pytest.mark.parametrize(
+    "calls",
+    ["cuda:cudaFree 100-800, os:ioctl 101-799", "load 100-800, os:poll 101-799"],
+    ids=["within a call of CUDA", "while data is loaded"],
+)
+def test_calls_of_the_system_that_serve_another_purpose_are_no_waiting(calls: str) -> None:
+    assert "system-waiting" not in findings_of(program(f"0| k @0 5-100, {calls}, k @800 805-990"))
+
+
+@pytest.mark.parametrize(("until", "waits", "cost"), [(950, True, 0.9), (550, True, 4.9), (550, False, None)])
+def test_a_thread_that_waits_for_another_one_that_works_does_not_wait_for_the_system(
+    until: int, waits: bool, cost: float | None
+) -> None:
+    """Threads of two devices of one process launch in turns; each waits for 4.9 ms and more until 9.9 ms.
+
+    The other one launches last at 9 ms, or at 5 ms, and then waits itself, or works. The wait of both counts.
+    """
+    kernels = [f"k @{at} {at + 5}-{at + 45}" for at in range(0, until - 500, 50)]
+    run = program(f"0| {', '.join(kernels)}, os:pthread_cond_wait {until - 550}-990")
+    later = pl.col("launched", "start", "end") + 500 * UNIT
+    other = run.work.with_columns(
+        later, *(pl.lit(n, pl.Int64).alias(c) for c, n in (("device", 1), ("row", 2), ("caller_row", 7)))
+    )
+    begin = pl.col("start") // (1000 * UNIT) * 1000 * UNIT
+    own = run.calls.with_columns(row=pl.lit(7, pl.Int64), start=begin + (until - 50) * UNIT, end=begin + 1490 * UNIT)
+    device = run.devices[0]
+    both = run._replace(
+        work=pl.concat([run.work, other]).sort("start"),
+        calls=pl.concat([run.calls, own]).sort("start") if waits else run.calls,
+        devices=(device, device._replace(gpu=1)),
+        duration=run.duration + 1000 * UNIT,
+    )
+    found = findings_of(both).get("system-waiting")
+    assert (found and found.cost_ns / 1e6) == (cost and pytest.approx(cost))
+
+
+def test_what_comes_in_every_third_iteration_counts_and_what_comes_once_does_not() -> None:
+    waits = "k @0 5-100, os:poll 100-800, k @800 805-990"
+    often = {f"step{n}_rank0": waits for n in (1, 4, 7)}
+    found = findings_of(program("0| k @0 5-990", steps=10, **often))
+    # 7 ms in two of eight: the longest and the shortest iteration are left out.
+    assert found["system-waiting"].cost_ns / 1e6 == pytest.approx(7.0 * 2 / 8, rel=0.06)
+    assert "system-waiting" not in findings_of(program("0| k @0 5-990", steps=10, step4_rank0=waits))
+
+
+def test_the_call_that_is_named_is_of_the_thread_that_launches_next() -> None:
+    """Another thread of the process waits for longer in another call."""
+    run = program("0| k @0 5-100, os:poll 100-800, k @800 805-990")
+    other = run.calls.with_columns(
+        row=pl.lit(7, pl.Int64),
+        name=pl.lit("futex").cast(TEXT),
+        start=pl.lit(0, pl.Int64),
+        end=pl.lit(run.duration, pl.Int64),
+    )
+    found = findings_of(run._replace(calls=pl.concat([run.calls, other])))["system-waiting"]
+    assert found.evidence["call"] == "poll"
+    assert (found.evidence["calls"], found.evidence["idle_in_call_ns"]) == (6, 700 * UNIT)
+
+
+@pytest.mark.parametrize(
+    ("item", "name", "late", "words"),
+    [
+        ("os:poll", "system-waiting", "01 12 20", "The device waits 4.96 ms an iteration while the host is in `poll`"),
+        ("load", "data-loading", "01 12 20", "The device waits 4.96 ms an iteration while the host is in `load`"),
+        (
+            "os:poll",
+            "system-waiting",
+            "01 0 1",
+            "Ranks wait 3.96 ms an iteration for each other's hosts, which are in `poll`",
+        ),
+        (
+            "load",
+            "data-loading",
+            "01 0 1",
+            "Ranks wait 3.96 ms an iteration for each other's hosts, which are in `load`",
+        ),
+    ],
+)
+def test_hosts_that_wait_together_or_in_turn_are_named(item: str, name: str, late: str, words: str) -> None:
+    """`late`: the ranks that are late by 6 ms in each of three iterations in turn. The first is cut at its device work.
+
+    Rank 2 is never late in the last two cases, so that its device hardly idles; rank 1 is the last one more often,
+    which costs 1 ms.
+    """
+    early = "k @0 5-100, n @10 100-705, wait 20-706"
+    waits = f"{item} 0-600, k @600 605-700, n @610 700-705, wait 620-706"
+    lates = {f"step{n}_rank{rank}": waits for n in range(6) for rank in late.split()[n % 3]}
+    found = findings_of(program("\n".join(f"{rank}| {early}" for rank in range(3)), **lates))
+    assert found[name].title == words
+    if name == "system-waiting":
+        evidence, in_turn = found[name].evidence, "each other's" in words
+        assert evidence["calls"] > 0
+        assert ("path_in_call_ns" in evidence, "idle_in_call_ns" in evidence) == (in_turn, not in_turn)
+
+
+def test_a_row_of_synchronizations_costs_the_idle_time_after_each() -> None:
+    """The first one waits for 5 ms, two more for 10 us each; what comes then is launched at once."""
+    row = "k @0 5-500, wait 1-501, k @502 503-504, wait 503-505, k @507 508-509, wait 508-510"
+    rest = ", ".join(f"k @511 {513 + 39 * n}-{552 + 39 * n}" for n in range(12))
+    found = findings_of(program(f"0| {row}, {rest}"))["host-synchronization"]
+    assert found.cost_ns / 1e6 == pytest.approx(0.03 + 0.04 + 0.04)
+
+
+def test_a_range_of_loading_in_which_the_host_polls_counts_once() -> None:
+    """As in a data loader: hosts are late in turn."""
+    early = "k @0 5-100, n @10 100-705, wait 20-706"
+    waits = "load 0-600, os:poll 1-599, k @600 605-700, n @610 700-705, wait 620-706"
+    lates = {f"step{n}_rank{rank}": waits for n in range(6) for rank in ("01", "0", "1")[n % 3]}
+    found = findings_of(program("\n".join(f"{rank}| {early}" for rank in range(3)), **lates))
+    assert "data-loading" in found
+    assert "system-waiting" not in found
+
+
+@pytest.mark.parametrize(
+    ("call", "copies"), [("cudaMemcpy", True), ("cudaMemcpyAsync", False), ("cudaMalloc3D", False)]
+)
+def test_blocking_copies_are_the_reason_if_the_host_is_in_them_while_the_device_idles(call: str, copies: bool) -> None:
+    found = findings_of(program(f"0| k @0 5-100, cuda:{call} 100-700, k @800 805-990"))
+    assert ("the host is in blocking copies" in found["host-bound"].title) == copies
+
+
+def test_ranks_that_wait_for_longer_compute_are_not_host_bound() -> None:
+    """No host waits, and all launch in time."""
+    found = findings_of(program("0| k @0 2-400, n @10 400-1000\n1| k @0 2-995, n @10 995-1000"))
+    assert next(reversed(found)) == "imbalance"
+    assert "host-bound" not in found
