@@ -80,7 +80,7 @@ def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None
     late = ", ".join(f"{kind} @{10 * n + 4} {10 * n + 5}-{10 * n + 6}" for n, kind in of_step)
     (of_rank,) = late_rank(case_of(analysis_of(program(f"0| {waiting}\n1| {late}"))))
     assert of_rank.ranks == (1,)
-    assert ("merge their tensors" in of_rank.advice) == named
+    assert ("merge what they send" in of_rank.advice) == named
 
 
 def test_ranks_that_wait_in_turn_are_named() -> None:

@@ -14,7 +14,7 @@ from nsys2prv.analysis.frames import TEXT
     [
         ((), ""),
         ((500,), ""),
-        ((300, 600, 900), "First remove the 3 waits of the host for the device in an iteration (`.item()`"),
+        ((300, 600, 900), "First remove the 3 waits of the host for the device in an iteration (values that it reads"),
     ],
 )
 def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, ...], says: str) -> None:
