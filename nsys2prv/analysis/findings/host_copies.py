@@ -9,10 +9,13 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.chief_cause import ChiefCause
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.frames import COPY, NCCL, at_longest, covered_by, whole_with_ns
+from nsys2prv.analysis.graph.critical_path import COPYING
+from nsys2prv.analysis.graph.host_labels import call_of
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
@@ -86,16 +89,16 @@ def host_copies(case: Case) -> Iterator[Finding]:
             )
 
 
-def advice_on_pageable(case: Case, rank: int, call: str, delay: float) -> str:
-    """Return what to do about a host that delays others (ns of an iteration) in a copy of pageable memory; else "".
+def advice_on_pageable(case: Case, rank: int, cause: ChiefCause | None) -> str:
+    """Return what to do about a rank that is late as it copies pageable memory; else "".
 
     Its copies on the device take half of the delay or more: the host waits for each of them.
     """
-    if not re.match(LAUNCHING[DeviceKind.COPY], call):
+    if cause is None or not (cause.kind == COPYING or re.match(LAUNCHING[DeviceKind.COPY], call_of(cause.name))):
         return ""
     copies = case.run.work.filter(pl.col("kind") == COPY, _PAGEABLE, task=case.run.task_by_rank[rank])
     ns = int(whole_with_ns(copies, case.analysis.window.spans)["ns"].sum()) / case.step_count
-    if not ns or 2 * ns < delay:
+    if not ns or 2 * ns < cause.ns:
         return ""
     return (
         f"Rank {rank} copies pageable memory, {text_ms(ns)} {case.unit}, and its host waits for each copy. "

@@ -171,6 +171,8 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
             f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
             f"before the work); else send less, earlier, or without waiting ({send})."
         )
+    if pageable := advice_on_pageable(case, rank, cause):
+        return pageable
     if cause and cause.kind == COPYING:
         return (
             f"See what rank {rank} copies, and others do not: a checkpoint, metrics, data. "
@@ -181,7 +183,6 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
     posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
     return (
         interpreter_lock(case, (rank,), cause.name if cause else "")
-        or (advice_on_pageable(case, rank, call_of(cause.name), cause.ns) if cause else "")
         or _own_waits(case, rank)
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)

@@ -29,7 +29,7 @@ from nsys2prv.analysis.graph.edges import (
     joined,
     numbers_to,
 )
-from nsys2prv.analysis.graph.instants import blocking_calls, instant_nodes, instants_of, streams_of
+from nsys2prv.analysis.graph.instants import blocking_calls, instant_nodes, instants_of, streams_of, until_staged
 from nsys2prv.analysis.graph.polling import polls
 from nsys2prv.intervals.spans import Indices, Times
 from nsys2prv.model.frames import COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
@@ -72,7 +72,7 @@ class Graph(NamedTuple):
 def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     """Build the graph of a run. `operations`: see waiting.CARRIED. Edges that run back in time are left out."""
     streams, works, polling = streams_of(run), run.work.height, polls(run.calls)
-    run = one_after_another(run, streams)
+    run = one_after_another(until_staged(run), streams)
     blocking = blocking_calls(run, streams, polling)
     instants = instants_of(run, blocking, operations).with_row_index("node", 2 * works).cast({"node": pl.Int64})
     hubs = _hubs(operations, 2 * works + instants.height)

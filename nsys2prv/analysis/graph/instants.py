@@ -39,8 +39,10 @@ BLOCKING = {
 # Calls that free memory wait for all work of the device, too, before they unmap it (CUDA programming guide, implicit
 # synchronization), but not always: memory of a pool is free at once.
 _FREES = ("cudaFree", "cudaFreeArray", "cudaFreeHost", "cudaFreeMipmappedArray", "cuMemFree", "cuMemFreeHost")
-# Kinds of memory of a copy that blocks its caller until it is done.
-_TO_PAGEABLE = r"^Device.* to Pageable$"
+# Kinds of memory of a copy that blocks its caller until it is done, and of one that does until it is staged, if its
+# call holds for this share of the copy: a small one returns before.
+_TO_PAGEABLE, _FROM_PAGEABLE = r"^Device.* to Pageable$", "Pageable to "
+LEAST_HELD_SHARE = 0.9
 
 
 class Streams(NamedTuple):
@@ -145,6 +147,24 @@ def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Str
     return pl.concat([frame.select(*whole, "on") for frame in (waits.filter(one), every.filter(same))])
 
 
+def until_staged(run: Run) -> Run:
+    """Return the run with copies from pageable memory that end with their calls, which wait for nearly all of them.
+
+    The driver copies such memory piece by piece to memory of its own, and returns when the last piece is there: 7 to
+    20 us before it is on the device (CUDA driver API, API synchronization behavior).
+    """
+    copies = _launched_copies(run).filter(pl.col("memory").cast(pl.String).str.starts_with(_FROM_PAGEABLE))
+    if copies.is_empty():
+        return run
+    begins = run.work["start"].gather(copies["work"]).alias("begin")
+    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", called_until="end")
+    called = copies.with_columns(begins).join(calls.unique(["row", "start"]), on=["row", "start"])
+    held = pl.col("called_until") - pl.col("begin") >= LEAST_HELD_SHARE * (pl.col("end") - pl.col("begin"))
+    staged = called.filter(held, pl.col("called_until") < pl.col("end"))
+    ends = run.work["end"].scatter(staged["work"].to_numpy(), staged["called_until"])
+    return run._replace(work=run.work.with_columns(ends))
+
+
 def _launched_copies(run: Run) -> pl.DataFrame:
     """Return copies, with `work` (index in Run.work), `memory`, and row and start of the launching call."""
     named = run.work.select("task", "kind", "end", "memory", row="caller_row", start="launched").with_row_index("work")
@@ -155,13 +175,15 @@ def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     """Return copies (of `_launched_copies`) whose call returned after they were done, though it could have before.
 
     Asynchronous calls block, too, while they copy from a device to pageable memory (CUDA driver API, API
-    synchronization behavior); others may return late by chance.
+    synchronization behavior), or from it (see until_staged); others may return late by chance.
 
     `calls`: row, start (no two the same), call and called_until of their CUDA calls.
     """
     called = copies.join(calls, on=["row", "start"])
     asynchronous = pl.col("call").cast(pl.String).str.contains("Async")
-    may_block = ~asynchronous | pl.col("memory").cast(pl.String).str.contains(_TO_PAGEABLE).fill_null(False)
+    memory = pl.col("memory").cast(pl.String)
+    pageable = memory.str.contains(_TO_PAGEABLE) | memory.str.starts_with(_FROM_PAGEABLE)
+    may_block = ~asynchronous | pageable.fill_null(False)
     blocks = may_block & (pl.col("called_until") >= pl.col("end"))
     nothing = pl.lit(None, pl.Int64)
     return called.filter(blocks).with_columns(end="called_until", record_time=nothing, record_stream=nothing)

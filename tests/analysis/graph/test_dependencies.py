@@ -364,6 +364,33 @@ def test_an_asynchronous_copy_to_pageable_memory_blocks_its_caller(memory: str, 
     assert ("copy" in path["kind"]) == blocks
 
 
+@pytest.mark.parametrize(
+    ("until", "path_of_copy"),
+    [
+        # The last piece is staged 2 us before it is on the device.
+        (28, [("copy", 10, 28), ("synchronization", 28, 28), ("host work", 28, 50)]),
+        # A small copy is staged at once, before it begins.
+        (8, [("host work", 0, 50)]),
+    ],
+)
+def test_a_copy_of_pageable_memory_holds_its_caller_until_it_is_staged(
+    until: int, path_of_copy: list[tuple[str, int, int]]
+) -> None:
+    call = (0, 1, 0, until * US, "cuda", "cudaMemcpyAsync")
+    run = drawn("0| k @0 10-30, k @50 55-60")
+    copy = pl.col("start") == 10 * US
+    copied = run.work.with_columns(
+        kind=pl.when(copy).then(pl.lit("copy")).otherwise(pl.col("kind").cast(pl.String)).cast(TEXT),
+        memory=pl.when(copy).then(pl.lit("Pageable to Device")).cast(TEXT),
+    )
+    run = run._replace(work=copied, calls=pl.DataFrame([call], schema=CALLS, orient="row"))
+    path = critical_path(run, dependencies(run, carried(run)), one_span(0, 60 * US))
+    pieces = path.with_columns(pl.col("start", "end") // US).select("kind", "start", "end").rows()
+    assert [piece for piece in path_of_copy if piece[1] < piece[2]] == [
+        piece for piece in pieces if piece[0] != "launch latency" and piece[1] < 50
+    ]
+
+
 def test_idle_time_that_nothing_explains_is_of_no_kernel() -> None:
     """Whose launch the report does not have."""
     run = drawn("0| k @0 10-30")
