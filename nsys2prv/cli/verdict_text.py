@@ -36,6 +36,8 @@ MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
 IN_WINDOW = 0.9
 # Longest name of a window: of more iterations apart only the number shows.
 LONGEST_WINDOW = 50
+# Advice is hardly ever longer: a sentence that is cut leaves a reader without the next step.
+ADVICE_LINES = 5
 INDENT = " " * 10
 
 
@@ -131,7 +133,7 @@ def _block(finding: Finding, run: str) -> Iterator[str]:
     yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=2, placeholder=" ...")
     if finding.severity == "low":
         return
-    yield from wrap(finding.advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=3)
+    yield from wrap(finding.advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=ADVICE_LINES)
     where = f"{finding.cfg}.cfg" if finding.cfg else ""
     at = f" at {ms(finding.at_ns)} ms" if where and finding.at_ns is not None else ""
     command = re.sub(rf"\b{RUN}\b", lambda _: run, finding.command)
