@@ -19,7 +19,10 @@ WIDTH = 60
 def comparison_text(comparison: Comparison, top: int) -> str:
     """Return the verdict, the runs, and the figures as a table; of the kernels the `top` ones that changed most."""
     runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(comparison)]
-    return "\n".join([comparison.verdict.text, "", *runs, _heading(comparison), aligned(HEAD, _rows(comparison, top))])
+    changed = map(printable, comparison.changed_findings.lines())
+    return "\n".join(
+        [comparison.verdict.text, *changed, "", *runs, _heading(comparison), aligned(HEAD, _rows(comparison, top))]
+    )
 
 
 def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], top: int) -> str:
@@ -27,7 +30,8 @@ def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], t
     shown = [row for row in _rows(comparison, top) if row[0] not in ("run", "window", "devices") and row[3] != row[4]]
     marks = {True: "failed", False: "passed", None: "not told"}
     lines = [f"**{comparison.verdict.text}**", "", *(f"- {marks[one.holds]}: {_cell(one.text)}" for one in judgments)]
-    lines += [""] * bool(judgments)
+    lines += [f"- {_cell(line)}" for line in comparison.changed_findings.lines()]
+    lines += [""] * (len(lines) > 2)
     lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(comparison)]
     if not shown:
         return "\n".join([*lines, "", "No figure differs."])

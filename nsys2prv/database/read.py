@@ -9,6 +9,7 @@ import polars as pl
 from sqlalchemy import Connection, Select, Table, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
+from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.database.connection import SQLITE, address, called, transaction
@@ -147,6 +148,8 @@ def _side(connection: Connection, number: int) -> RunFigures:
     rows = connection.execute(
         _of(ITERATIONS, number).with_only_columns(*(ITERATIONS.c[name] for name in ITERATION))
     ).all()
+    stated = [FINDINGS.c[name] for name in StatedFinding._fields]
+    found = connection.execute(_of(FINDINGS, number).with_only_columns(*stated)).all()
     return RunFigures(
         name=f"{run.name} (run {number})",
         programs=tuple(programs),
@@ -158,4 +161,5 @@ def _side(connection: Connection, number: int) -> RunFigures:
         iteration_pattern=run.iteration_pattern,
         figures={(one.what, one.name): one.value for one in figures if one.value is not None},
         iterations=pl.DataFrame([tuple(row) for row in rows], schema=ITERATION, orient="row"),
+        findings=tuple(StatedFinding(*one) for one in found),
     )

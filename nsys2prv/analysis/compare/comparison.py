@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.compare.average import Average
+from nsys2prv.analysis.compare.changed_findings import ChangedFindings, changed_findings
 from nsys2prv.analysis.compare.compare_figures import compare_figures, figures_per_iteration, same_iterations
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
@@ -70,6 +71,11 @@ class Comparison:
         return self.a.kept, self.b.kept
 
     @cached_property
+    def changed_findings(self) -> ChangedFindings:
+        """Return the findings that only one of the runs has."""
+        return changed_findings(self.a.findings, self.b.findings)
+
+    @cached_property
     def verdict(self) -> Verdict:
         """Return what changed from a to b."""
         return _verdict(self)
@@ -85,6 +91,7 @@ class Comparison:
                 "average": _average(tested.average) if tested.average else None,
                 "ranks": [_change(one) for one in tested.ranks],
             },
+            "findings": self.changed_findings.as_json(),
             "rows": self.rows.to_dicts(),
             "per_iteration": self.per_iteration.to_dicts(),
         }

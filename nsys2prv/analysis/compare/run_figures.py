@@ -10,6 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
+from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.efficiency import NcclAs
 from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
 
@@ -23,7 +24,7 @@ class RunFigures(NamedTuple):
 
     `programs`: that of each rank; `ranks`, `gpus`: how many there are; `nccl`, `window`: of the question that was
     answered; `kept`: number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`:
-    ITERATION; `analysis`: all of it, where it was asked for and the run is no recorded one.
+    ITERATION; `findings`: the worst first; `analysis`: all of it, where it was asked for and the run is no stored one.
     """
 
     name: str
@@ -36,6 +37,7 @@ class RunFigures(NamedTuple):
     iteration_pattern: str | None
     figures: Mapping[tuple[str, str], float]
     iterations: pl.DataFrame
+    findings: tuple[StatedFinding, ...] = ()
     analysis: Analysis | None = None
 
     @property
@@ -57,6 +59,9 @@ def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigure
         iteration_pattern=analysis.iteration_pattern,
         figures=figures(analysis),
         iterations=analysis.iterations,
+        findings=tuple(
+            StatedFinding(one.id, str(one.severity), one.title, round(one.cost_ns)) for one in analysis.findings
+        ),
         analysis=analysis if whole else None,
     )
 

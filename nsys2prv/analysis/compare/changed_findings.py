@@ -1,0 +1,57 @@
+"""Findings that only one of two runs has, or that cost far more there: what was mended, and what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+# What costs less than this part of what it cost is gone for the most part.
+LESS = 1 / 3
+# Lines that say so, each for the findings that are gone and for those that are new.
+MOST_TOLD = 3
+# Findings of low severity come and go with the spread of iterations, and data that was not recorded is no change.
+UNSTABLE, OF_RECORDING = "low", ("missing-data",)
+
+
+class StatedFinding(NamedTuple):
+    """A finding as a comparison sees it, whether it was found now or is stored: rule, severity, title, cost.
+
+    `cost_ns`: of an iteration.
+    """
+
+    id: str
+    severity: str
+    title: str
+    cost_ns: int
+
+
+class ChangedFindings(NamedTuple):
+    """Findings of the first run that are gone in the second, and those that are new there, the worst first."""
+
+    gone: tuple[StatedFinding, ...]
+    new: tuple[StatedFinding, ...]
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for each of the worst ones, and one for the number of others."""
+        for word, findings in (("Gone", self.gone), ("New", self.new)):
+            yield from (f"{word}: {one.title}" for one in findings[:MOST_TOLD])
+            if (more := len(findings) - MOST_TOLD) > 0:
+                yield f"{word}: {more} more finding{'s' * (more > 1)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the findings as JSON values."""
+        return {"gone": [one._asdict() for one in self.gone], "new": [one._asdict() for one in self.new]}
+
+
+def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> ChangedFindings:
+    """Return the findings of two runs that count, and cost at most a third in the other run, or are none there."""
+    return ChangedFindings(tuple(_only(a, b)), tuple(_only(b, a)))
+
+
+def _only(run: Iterable[StatedFinding], other: Iterable[StatedFinding]) -> Iterator[StatedFinding]:
+    others = list(other)
+    for one in run:
+        costs = [each.cost_ns for each in others if each.id == one.id]
+        less = not costs or max(costs) < LESS * one.cost_ns
+        if less and one.severity != UNSTABLE and one.id not in OF_RECORDING:
+            yield one

@@ -1,0 +1,39 @@
+"""Findings that are gone, and those that are new: what counts, and how many are told."""
+
+from __future__ import annotations
+
+from nsys2prv.analysis.compare.changed_findings import StatedFinding, changed_findings
+
+LATE = StatedFinding("late-rank", "high", "Rank 1 is late", 9_000_000)
+LESS_LATE = StatedFinding("late-rank", "medium", "Rank 0 is late", 2_000_000)
+COPIES = StatedFinding("pageable-copies", "medium", "Copies of pageable memory", 4_000_000)
+
+
+def test_a_finding_that_costs_a_third_or_less_is_gone_and_one_that_costs_half_is_not() -> None:
+    half = LESS_LATE._replace(cost_ns=5_000_000)
+    assert changed_findings([LATE, COPIES], [LESS_LATE]) == ((LATE, COPIES), ())
+    assert changed_findings([LATE], [half]) == ((), ())
+    assert changed_findings([LESS_LATE], [LATE, COPIES]) == ((), (LATE, COPIES))
+
+
+def test_what_is_low_or_was_not_recorded_is_no_change() -> None:
+    low = COPIES._replace(severity="low")
+    missing = StatedFinding("missing-data", "high", "Not recorded: CUDA", 0)
+    assert changed_findings([low, missing], []) == ((), ())
+
+
+def test_findings_without_a_cost_change_only_where_the_other_run_has_none() -> None:
+    whole = StatedFinding("whole-graphs", "medium", "CUDA graphs are recorded as a whole", 0)
+    assert changed_findings([whole], [whole]) == ((), ())
+    assert changed_findings([whole], []).gone == (whole,)
+
+
+def test_the_worst_three_are_told() -> None:
+    many = [COPIES._replace(id=f"rule-{n}", title=f"Finding {n}") for n in range(5)]
+    assert list(changed_findings(many, [LATE]).lines()) == [
+        "Gone: Finding 0",
+        "Gone: Finding 1",
+        "Gone: Finding 2",
+        "Gone: 2 more findings",
+        "New: Rank 1 is late",
+    ]
