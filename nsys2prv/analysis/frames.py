@@ -188,9 +188,11 @@ class Run(NamedTuple):
     # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
-    # Time by which two clocks may differ (ns), the clock of each task by number, and what is doubtful about them.
-    clock_error: int = 0
+    # Time by which two clocks may differ (ns; None: not known), the clock of each task by number, which of them were
+    # compared with each other (see Alignment.parts), and what is doubtful about them.
+    clock_error: int | None = 0
     clock_of: tuple[int, ...] = ()
+    clock_part_of: tuple[int, ...] = ()
     clock_warnings: tuple[str, ...] = ()
     recording: Recording = Recording()
     # Recorded spans of each task that was recorded with pauses; and when each task recorded its first and last event,
@@ -213,6 +215,11 @@ class Run(NamedTuple):
     def task_by_rank(self) -> dict[int, int]:
         """Return task (its number) by rank."""
         return {t.rank: n for n, t in enumerate(self.tasks)}
+
+    @property
+    def clock_tolerance(self) -> int:
+        """Return by how much a match allows two clocks to differ (ns): not at all if their error is not known."""
+        return self.clock_error or 0
 
     @property
     def rank_tasks(self) -> tuple[int, ...]:

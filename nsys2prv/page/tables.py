@@ -100,7 +100,9 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
 def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     yield table_of(shown.COMMUNICATION, with_percent(values["communication"], "waiting_percent", "waiting_ns", "ns"))
     note = ""
-    if values["clock_error_ns"]:
+    if values["clock_error_ns"] is None:
+        note = "Waits for another host are uncertain: nothing tells the error of the clocks."
+    elif values["clock_error_ns"]:
         error = values["clock_error_ns"] / 1e6
         note = f"Waits for another host under {error:.3f} ms are below the error of the clocks."
     yield table_of(shown.WAITING, values["waiting"], note)

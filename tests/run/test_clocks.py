@@ -106,6 +106,7 @@ def test_the_error_bound_covers_lateness(draw: Late, hosts: int) -> None:
 def test_clocks_of_two_hosts_differ_by_no_more_than_the_bound() -> None:
     often = late({1}, lambda dice, rank, count: 5e6 * (dice.uniform(0, 1, count) < 0.3))
     found = aligned(run(SKEWED[:2], ranks_per_host=1, late=often))
+    assert found.error is not None
     assert found.error == found.reports[1].error_bound_ns
     assert found.error < (found.reports[1].residual_p95_ns or 0)
 
@@ -128,11 +129,25 @@ def test_hosts_without_anchors_keep_utc_and_are_named() -> None:
     assert [r.method for r in found.reports] == ["collectives"] * 4 + ["utc"] * 4
     assert [r.offset_ns for r in found.reports[4:]] == [0] * 4
     assert any("host2, host3 stay on UTC" in w for w in found.warnings)
+    assert found.parts == (0, 0, 0, 0, 2, 2, 3, 3)
+    assert [r.error_bound_ns is None for r in found.reports] == [False] * 4 + [True] * 4
+    assert found.error is not None
+
+
+def test_the_error_of_clocks_that_nothing_compares_is_not_known() -> None:
+    """Each host has collectives of its own, whose residuals tell nothing of the other's clock."""
+    alone = run(SKEWED[:2], communicators=[[0, 1], [2, 3]])
+    for found in (aligned(alone), aligned([s._replace(anchors=s.anchors.clear()) for s in alone], "utc")):
+        assert found.error is None
+        assert found.warnings
+    assert aligned(run(SKEWED[:1]), "utc").error == 0
 
 
 def test_two_groups_of_hosts_are_named() -> None:
     found = aligned(run(SKEWED, communicators=[[0, 1, 2, 3], [4, 5, 6, 7]]))
     assert any("2 groups of hosts" in w for w in found.warnings)
+    assert found.parts == (0, 0, 0, 0, 2, 2, 2, 2)
+    assert [r.error_bound_ns is None for r in found.reports] == [False] * 4 + [True] * 4
 
 
 def test_nothing_to_align_by() -> None:
@@ -164,6 +179,8 @@ def test_messages_alone_bound_a_clock_from_both_sides() -> None:
     found = aligned([summary("a", "x", here), summary("b", "y", there, utc=UTC + 3_700_000)])
     assert abs(found.reports[1].offset_ns + 3_700_000) < 1_000
     assert found.reports[1].method == "messages"
+    assert found.error == found.reports[1].error_bound_ns
+    assert found.error
     assert [r.violations_before for r in found.reports] == [10, 0]
     assert [r.violations_after for r in found.reports] == [0, 0]
 

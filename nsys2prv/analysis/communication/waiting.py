@@ -5,6 +5,8 @@ See run.matching.arrivals for the rules. The events of a trace follow the same o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from nsys2prv.analysis.communication.computed import computed_until
@@ -52,8 +54,8 @@ CARRIED = {
 }
 # `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
 # compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
-# `uncertain_ns`: waiting for ranks of other clocks that is shorter than the error of the clocks. `hosts`: null if the
-# communicator is not known, or operations are of both kinds.
+# `uncertain_ns`: waiting for ranks of other clocks that is shorter than the error of the clocks, or whose error nothing
+# tells. `hosts`: null if the communicator is not known, or operations are of both kinds.
 COMMUNICATION = {
     "rank": pl.Int64(),
     "communicator": pl.String(),
@@ -195,10 +197,17 @@ def communication(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
 
 
 def _uncertain(run: Run) -> pl.Expr:
-    """Return True for waits for ranks of other clocks that are shorter than the error of the clocks."""
-    clocks = dict(enumerate(run.clock_of))
-    own, other = (pl.col(c).replace_strict(clocks, default=None, return_dtype=pl.Int64) for c in ("task", "waited_for"))
-    return ((own != other) & (pl.col("ready") - pl.col("start") < run.clock_error)).fill_null(False)
+    """Return True for waits for ranks of other clocks, if they are below the error of the clocks or none is known."""
+
+    def differs(of_task: Sequence[int]) -> pl.Expr:
+        own, other = (
+            pl.col(c).replace_strict(dict(enumerate(of_task)), default=None, return_dtype=pl.Int64)
+            for c in ("task", "waited_for")
+        )
+        return (own != other).fill_null(False)
+
+    within = True if run.clock_error is None else pl.col("ready") - pl.col("start") < run.clock_error
+    return (differs(run.clock_of) & within) | differs(run.clock_part_of)
 
 
 def _hosts(run: Run, exchanges: pl.DataFrame) -> pl.Expr:

@@ -38,7 +38,8 @@ def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits, span: Sp
     known = run._replace(
         waits=gather_waits(plan, span and _calling(run, span)),
         clock_error=clocks.error,
-        clock_of=_clock_of(plan),
+        clock_of=_by_task(plan, clocks.units),
+        clock_part_of=_by_task(plan, clocks.parts),
         clock_warnings=clocks.warnings,
     )
     parts = gather_parts(plan, folder, limits.batch_rows)
@@ -48,15 +49,15 @@ def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits, span: Sp
     return known._replace(parts=parts)
 
 
-def _clock_of(plan: Plan) -> tuple[int, ...]:
-    """Return the number of each task's clock: that of the first report with a thread or stream of it."""
+def _by_task(plan: Plan, of_reports: Sequence[int]) -> tuple[int, ...]:
+    """Return for each task the number of the first report with a thread or stream of it."""
     rows = plan.objects.rows
     # A row of metrics may stand in a task of another report.
     of_process = np.array([kind != GPU for kind in rows.kind], dtype=np.bool_)
     found = np.zeros(len(plan.objects.tasks), dtype=np.int64)
-    for row_of, unit in reversed(list(zip(plan.objects.row_of, plan.alignment.units, strict=True))):
+    for row_of, number in reversed(list(zip(plan.objects.row_of, of_reports, strict=True))):
         drawn = row_of[row_of != NO_ROW]
-        found[rows.task[drawn[of_process[drawn]]] - 1] = unit
+        found[rows.task[drawn[of_process[drawn]]] - 1] = number
     return tuple(found.tolist())
 
 

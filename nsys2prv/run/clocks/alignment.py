@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -59,29 +60,43 @@ class Alignment(NamedTuple):
     """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time is unchanged.
 
     `units`: equal numbers for reports that share a clock, as those of a host do unless they contradict each other.
+    `parts`: equal numbers for reports whose clocks were compared, with each other or through those of further ones.
     """
 
     reference: str
     clocks: tuple[Clock, ...]
     units: tuple[int, ...]
+    parts: tuple[int, ...]
     reports: tuple[ReportClock, ...]
     warnings: tuple[str, ...]
     # report, time (ns since the first session start), residual (ns): for a plot.
     residuals: pl.DataFrame = pl.DataFrame()
 
     @property
-    def error(self) -> int:
-        """Time by which two clocks may differ (ns), 0 for reports that share one.
+    def error(self) -> int | None:
+        """Return the time by which clocks of one part may differ (ns): 0 if all share one, None if nothing tells it.
 
         It is the 95th percentile of the residuals of the report with the largest, or what the error bounds of two
-        clocks allow together if that is less.
+        clocks allow together if that is less. Either tells it only where each clock has one. Nothing tells how far
+        clocks of two parts differ.
         """
-        bounds = {unit: r.error_bound_ns for unit, r in zip(self.units, self.reports, strict=True)}
-        if len(bounds) < 2:
+        if len(set(self.units)) < 2:
             return 0
-        largest = max(r.residual_p95_ns or 0 for r in self.reports)
-        known = sorted(bound for bound in bounds.values() if bound is not None)
-        return min(largest, sum(known[-2:])) if len(known) == len(bounds) else largest
+        clocks = Counter(part for _, part in set(zip(self.units, self.parts, strict=True)))
+        compared = [
+            (unit, report)
+            for unit, part, report in zip(self.units, self.parts, self.reports, strict=True)
+            if clocks[part] > 1
+        ]
+        every = {unit for unit, _ in compared}
+        left = [(unit, r.residual_p95_ns) for unit, r in compared if r.residual_p95_ns is not None]
+        bounds = {unit: r.error_bound_ns for unit, r in compared if r.error_bound_ns is not None}
+        told = []
+        if every and {unit for unit, _ in left} == every:
+            told.append(max(residual for _, residual in left))
+        if every and bounds.keys() == every:
+            told.append(sum(sorted(bounds.values())[-2:]))
+        return min(told, default=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of OUT.align.json and of `nsys2prv align --json`."""
@@ -113,13 +128,14 @@ def align(
     if how != "none":
         stated, warnings = stated_clocks(identities, hosts)
     anchors = gather(_of_first_parts(summaries, hosts, stated), stated)
-    bounds: list[int | None] = [None] * len(summaries)
     fits = offsets is None and how in ("auto", "collectives")
     units = _units(anchors if fits else anchors.clear(), hosts, len(summaries), warnings)
+    bounds: list[int | None] = [None] * len(summaries)
+    parts = units.of
     if offsets is not None:
         clocks = _given_clocks(summaries, host_of, stated, offsets, warnings)
     elif fits:
-        clocks, bounds = _fitted(anchors, stated, units, how, warnings)
+        clocks, bounds, parts = _fitted(anchors, stated, units, how, warnings)
     else:
         clocks = stated
     after = corrected(anchors, stated, clocks)
@@ -133,8 +149,13 @@ def align(
     ]
     if fits or offsets is not None:
         warnings += _poor(reports)
+    if not fits and len(units.names) > 1 and left.is_empty():
+        warnings.append(
+            f"nothing tells how far the clocks of {len(units.names)} hosts differ "
+            "(--align auto compares them by collectives and messages)"
+        )
     reference = next((r.name for r in reports if r.offset_ns == 0 and r.slope_ppm == 0), reports[0].name)
-    return Alignment(reference, tuple(clocks), tuple(units.of), tuple(reports), tuple(warnings), left)
+    return Alignment(reference, tuple(clocks), tuple(units.of), tuple(parts), tuple(reports), tuple(warnings), left)
 
 
 def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]) -> list[pl.DataFrame]:
@@ -164,11 +185,11 @@ def _recorded(identity: Identity, rank: int | None) -> object:
 
 def _fitted(
     anchors: pl.DataFrame, stated: list[Clock], units: _ClockUnits, how: Align, warnings: list[str]
-) -> tuple[list[Clock], list[int | None]]:
-    """Return the clock of each report and how far it may be off (ns)."""
+) -> tuple[list[Clock], list[int | None], list[int]]:
+    """Return the clock of each report, how far it may be off (ns), and its part (see Alignment)."""
     if len(units.names) < 2:
         own = [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
-        return own, [0] * len(own)
+        return own, [0] * len(own), units.of
     epochs = [min(stated[r].offset for r, own in enumerate(units.of) if own == u) for u in range(len(units.names))]
     unit = pl.Series(units.of, dtype=pl.Int64).gather(anchors["report"])
     placed = anchors.with_columns(unit=unit, epoch=pl.Series(epochs, dtype=pl.Int64).gather(unit))
@@ -183,7 +204,9 @@ def _fitted(
         for u in found.steep
     ]
     with_collectives = set(placed.filter(pl.col("kind").is_in(["collective", "init"]))["unit"])
-    bounds = [round(found.bound[u]) if np.isfinite(found.bound[u]) else None for u in units.of]
+    # Bounds are those against the first host of each part: against that of another part nothing bounds a clock.
+    bounded = np.isfinite(found.bound) & (found.part == found.part[0])
+    bounds = [round(found.bound[u]) if bounded[u] else None for u in units.of]
     clocks = [
         clock.corrected(
             round(found.offset[u] + found.rate[u] * (clock.offset - epochs[u])),
@@ -194,7 +217,7 @@ def _fitted(
         else clock
         for clock, u in zip(stated, units.of, strict=True)
     ]
-    return clocks, bounds
+    return clocks, bounds, found.part[units.of].tolist()
 
 
 def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings: list[str]) -> _ClockUnits:

@@ -20,6 +20,7 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.whatif import what_if
 from nsys2prv.intervals.spans import one_span
+from nsys2prv.run.clocks.alignment import Align
 from nsys2prv.run.options import RunOptions
 
 TRUTH: dict[str, Callable[[list[Path]], list[Activity]]] = {
@@ -126,6 +127,35 @@ def test_a_wait_for_another_clock_below_the_error_of_the_clocks_is_uncertain() -
     table = communication(run, waits, one_span(0, 100)).select("rank", "operation", "waiting_ns", "uncertain_ns")
     assert table.rows() == [(0, "all", 50, 10), (1, "all", 0, 0), (0, "AllReduce", 50, 10), (1, "AllReduce", 0, 0)]
     assert waiting_matrix(run, waits, one_span(0, 100)).rows() == [(0, 1, 1, 10, 0), (0, 2, 2, 40, 10)]
+
+
+@pytest.mark.parametrize(
+    ("error", "parts", "uncertain"),
+    [
+        pytest.param(None, (0, 0, 2), 40, id="nothing tells the error"),
+        pytest.param(5, (0, 0, 2), 40, id="only clocks of others were compared"),
+        pytest.param(5, (0, 0, 0), 0, id="known"),
+    ],
+)
+def test_a_wait_between_clocks_that_were_not_compared_is_uncertain(
+    error: int | None, parts: tuple[int, ...], uncertain: int
+) -> None:
+    run = run_of(work_of([]), ranks=3)._replace(clock_of=(0, 0, 2), clock_part_of=parts, clock_error=error)
+    waits = exchanges_of((0, 0, 10, 15, 2), (0, 20, 50, 60, 2), (0, 70, 80, 90, 1))
+    assert waiting_matrix(run, waits, one_span(0, 100)).rows() == [(0, 1, 1, 10, 0), (0, 2, 2, 40, uncertain)]
+
+
+@pytest.mark.parametrize("how", ["utc", "none"])
+def test_clocks_that_nothing_compares_make_every_wait_between_hosts_uncertain(how: Align) -> None:
+    """In gpt-ddp all ranks of one host wait for those of the other, and for each other."""
+    found = analyze(reports_of("gpt-ddp"), options=RunOptions(align=how))
+    assert found.run.clock_error is None
+    assert any("nothing tells how far the clocks of 2 hosts differ" in w for w in found.run.clock_warnings)
+    matrix = found.explanation.waiting.filter(pl.col("waiting_ns") > 0)
+    between = pl.col("rank") // 2 != pl.col("waited_for") // 2
+    assert matrix.filter(between).height > 0
+    assert matrix.select((pl.col("uncertain_ns") == pl.when(between).then("waiting_ns").otherwise(0)).all()).item()
+    assert "doubtful-clocks" in {finding.id for finding in found.findings}
 
 
 def test_waits_between_reports_that_only_seem_to_be_of_one_host_are_uncertain(tmp_path: Path) -> None:
