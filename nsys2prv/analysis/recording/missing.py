@@ -68,7 +68,10 @@ def missing_data(run: Run) -> dict[str, HowToRecord]:
         export = ", and nsys export --include-json true --include-blobs true"
         missing["NCCL calls with payloads (communicators and bytes)"] = HowToRecord("--trace=nvtx", export)
     kinds = set(run.calls["kind"].unique())
-    if MPI not in kinds and MPI_FAMILY.name not in recorded and nccl.is_empty() and run.rank_count > 1:
+    communicates = MPI in kinds or nccl.height or {MPI_FAMILY.name, NCCL_FAMILY.name} & recorded
+    # Kernels that were left out may be of NCCL.
+    left_out = work.is_empty() and KERNELS.name in recorded
+    if not communicates and not left_out and run.rank_count > 1:
         missing["communication between ranks (MPI)"] = HowToRecord("--trace=mpi")
     if "os" not in kinds and OSRT.name not in recorded:
         missing["OS calls (what the host did while a device was idle)"] = HowToRecord("--trace=osrt")

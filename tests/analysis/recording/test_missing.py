@@ -49,6 +49,23 @@ def test_what_is_there_is_not_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("work", "recorded", "named"),
+    [
+        ([KERNEL], {"cuda_api", "kernels"}, True),
+        ([KERNEL], {"kernels", "mpi"}, False),
+        ([KERNEL], {"kernels", "nccl"}, False),
+        ([], {"nvtx", "nccl"}, False),
+        ([], {"nvtx", "kernels"}, False),
+        ([], {"nvtx"}, True),
+    ],
+)
+def test_communication_that_was_left_out_was_recorded(work: list[Activity], recorded: set[str], named: bool) -> None:
+    """Families are left out by --skip and --only. Kernels that are may be of NCCL."""
+    run = run_of(work_of(work), CALLS[1:], RANGES)._replace(recorded_families=frozenset(recorded))
+    assert any(lacking.startswith("communication") for lacking in analyze_run(run, Question()).missing) == named
+
+
+@pytest.mark.parametrize(
     ("recorded", "title"),
     [
         ({"gpu_metrics", "memory_usage"}, None),
