@@ -53,7 +53,7 @@ def slow_gpu(case: Case) -> Iterator[Finding]:
         iterations=case.iterations,
         evidence=found.evidence,
         confidence="high" if found.sampled else "medium",
-        command="nsys2prv analyze RUN --show ranks,kernels",
+        command="nsys2prv analyze RUN --show devices,kernels",
         cfg="analysis/kernel_duration",
     )
 

@@ -11,7 +11,6 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.rules import RULES
 from nsys2prv.analysis.findings.thresholds import HIGH
-from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.paraver.cfg import CFGS
 
@@ -123,9 +122,9 @@ def test_a_good_program_has_no_finding_that_costs() -> None:
     assert [one.id for one in found.values() if one.cost_ns] == []
 
 
-def test_findings_are_ranked_by_cost_and_name_cfgs_sections_and_times() -> None:
+def test_findings_are_ranked_by_cost_and_name_cfgs_and_times() -> None:
     """Of all programs of this page."""
-    cfgs, sections = {f"{cfg.folder}/{cfg.name}" for cfg in CFGS}, set(SECTIONS)
+    cfgs = {f"{cfg.folder}/{cfg.name}" for cfg in CFGS}
     for _, picture, _, _ in WITH:
         run = program(picture)
         found = analysis_of(run).findings
@@ -136,8 +135,6 @@ def test_findings_are_ranked_by_cost_and_name_cfgs_sections_and_times() -> None:
             costs = [one.cost_ns for one in found if one.severity == severity]
             assert costs == sorted(costs, reverse=True)
         assert {one.cfg for one in found if one.cfg} <= cfgs
-        shown = {name for one in found if "--show " in one.command for name in _shown(one.command)}
-        assert shown <= sections
         assert all(0 <= one.at_ns <= run.duration for one in found if one.at_ns is not None)
 
 
@@ -150,10 +147,6 @@ def test_every_cfg_that_a_rule_names_is_there() -> None:
     }
     assert len(named) > 5
     assert named <= {f"{cfg.folder}/{cfg.name}" for cfg in CFGS}
-
-
-def _shown(command: str) -> list[str]:
-    return command.split("--show ")[1].split()[0].split(",")
 
 
 @pytest.mark.parametrize(("until", "said"), [(500, True), (960, False)])
