@@ -106,8 +106,8 @@ def idle_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFram
 def queue_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFrame:
     """Return EVENT of the numbers of activities that wait on each stream, on its first row, over the whole trace."""
     waiting = waiting_work(run)
-    first = waiting.group_by("task", "stream").agg(pl.col("row").min())
-    found = queue_lengths(waiting, ["task", "stream"]).join(first, on=["task", "stream"])
+    first = waiting.group_by("stream").agg(pl.col("row").min())
+    found = queue_lengths(waiting, ["stream"]).join(first, on="stream")
     # A launch may come before the first event that is drawn.
     cut = found.with_columns(pl.col("start", "end").clip(0, plan.duration)).filter(pl.col("end") > pl.col("start"))
     return cut.select("row", "start", "end", label=pl.col("waiting").cast(pl.String))

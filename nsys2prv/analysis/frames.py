@@ -171,8 +171,9 @@ class Run(NamedTuple):
     launched_beyond: pl.DataFrame = pl.DataFrame(schema=LAUNCHED)
     # CALLS of threads without a row of the trace, to count by name.
     other_calls: pl.DataFrame = pl.DataFrame(schema=CALLS)
-    # Label of each row: lanes of a stream have one label.
+    # Label of each row, and the first of the rows that are lanes of one stream or thread: see stream_of.
     row_labels: tuple[str, ...] = ()
+    first_lanes: tuple[int, ...] = ()
     # Ranks that the reports hold, and that were not chosen.
     unchosen: tuple[int, ...] = ()
     # Number of ranks of each communicator by name; 0: not known.
@@ -279,6 +280,12 @@ def covered_time(chosen: pl.Expr | None = None) -> pl.Expr:
 def at_longest(time: str | pl.Expr, at: str = "start") -> pl.Expr:
     """Return the instant `at` of the longest `time` of a group, of equal ones the latest, to aggregate by."""
     return pl.col(at).sort_by(time, at).last()
+
+
+def stream_of(run: Run) -> pl.Expr:
+    """Return a number for each `row` that the lanes of a stream share: the first of them, else the row itself."""
+    further = {row: first for row, first in enumerate(run.first_lanes) if row != first}
+    return pl.col("row").replace(further)
 
 
 def length() -> pl.Expr:

@@ -52,6 +52,9 @@ class TraceRows(NamedTuple):
     # GPU's number on its host, and stream; NO_ROW if a row has none.
     gpu: npt.NDArray[np.int64]
     stream: npt.NDArray[np.int64]
+    # First of the rows that are lanes of one stream, thread or GPU. A label does not tell: streams of two contexts may
+    # have one.
+    first_lane: npt.NDArray[np.int64]
 
 
 class Objects(NamedTuple):
@@ -265,6 +268,9 @@ def _objects(
             kind=tuple(kinds[k] for k in rows["kind"]),
             gpu=rows["gpu"].fill_null(NO_ROW).to_numpy(),
             stream=rows["stream"].fill_null(NO_ROW).to_numpy(),
+            first_lane=rows.select(pl.col("row").min().over(c for c in _ROW_KEY if c != "lane").cast(pl.Int64))
+            .to_series()
+            .to_numpy(),
         ),
         row_of=_row_of(summaries, keyed, rows),
         unchosen=_among(summaries, hidden[0]),

@@ -15,6 +15,7 @@ from polars.testing import assert_frame_equal
 from runs import FOLDERS, SINGLE, Runs, Translated, parameters, records, reports_of
 
 import nsys2prv
+from nsys2prv.analysis.graph.instants import streams_of
 
 
 def translate(reports: list[Path], folder: Path, **how: object) -> Translated:
@@ -111,6 +112,15 @@ def test_equal_streams_of_two_contexts_stay_apart(run: str, translations: Runs, 
     for (_,), streams in work.group_by("task"):
         doubled = streams.filter(pl.col("place").is_duplicated())["len"].to_list()
         assert max(doubled) - min(doubled) in (0, 1)
+
+
+def test_equal_streams_of_two_contexts_count_apart_in_analysis(tmp_path: Path) -> None:
+    found = nsys2prv.analyze(construct.two_contexts(reports_of("saxpy"), tmp_path / "contexts"))
+    whole = nsys2prv.analyze(reports_of("saxpy"))
+    assert len(streams_of(found.run).task) == len(streams_of(whole.run).task) + 1
+    by_label = found.queues.group_by("rank", "stream").agg(pl.col("activities").sum())
+    assert by_label.sort(pl.all()).rows() == whole.queues.select("rank", "stream", "activities").sort(pl.all()).rows()
+    assert found.queues.height == whole.queues.height + 1
 
 
 @pytest.mark.parametrize("run", parameters("gpt-ddp", "mpi-halo", "mesh-tp-pp"))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, MPI, Run
+from nsys2prv.analysis.frames import COPY, MPI, Run, stream_of
 from nsys2prv.analysis.graph.device_waits import unrecorded_waits
 from nsys2prv.analysis.graph.edges import NO_NODE, Nodes
 from nsys2prv.analysis.graph.full_queues import launches_into_full_queues
@@ -60,11 +60,8 @@ class Streams(NamedTuple):
 def streams_of(run: Run) -> Streams:
     """Number the streams of a run. Lanes of a stream are one stream; streams that only wait are streams, too."""
     rows = run.work.select("task", "device", "row").unique("row", keep="first", maintain_order=True).sort("row")
-    labels = pl.Series(
-        "label", [run.row_labels[r] if r < len(run.row_labels) else None for r in rows["row"]], dtype=pl.String
-    )
-    stream = pl.struct("task", "label").rank("dense").cast(pl.Int64) - 1
-    numbered = rows.with_columns(labels).with_columns(stream=stream).sort("stream")
+    stream = stream_of(run).rank("dense").cast(pl.Int64) - 1
+    numbered = rows.with_columns(stream=stream).sort("stream")
     waiting = pl.concat([run.waits[c] for c in ("stream", "record_stream")]).unique().sort().alias("row")
     idle = waiting.filter((waiting >= 0) & ~waiting.is_in(numbered["row"].implode())).to_frame()
     task, device = (

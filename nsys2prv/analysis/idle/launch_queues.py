@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames import Run, stream_of
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span
 
@@ -15,12 +15,11 @@ WAITING = {"start": pl.Int64(), "end": pl.Int64(), "waiting": pl.Int64()}
 
 
 def waiting_work(run: Run) -> pl.DataFrame:
-    """Return the activities of known launch: task, row, stream (its label), `begin` (launch) and `end` (ns)."""
-    stream = pl.col("row").replace_strict(dict(enumerate(run.row_labels)), default="", return_dtype=pl.String)
+    """Return the activities of known launch: task, row, stream (see stream_of), `begin` (launch) and `end` (ns)."""
     # The clocks of host and device may disagree by a little.
     end = pl.max_horizontal("start", "launched")
     known = run.work.filter(pl.col("launched").is_not_null())
-    return known.select("task", "row", stream=stream, begin="launched", end=end)
+    return known.select("task", "row", stream=stream_of(run), begin="launched", end=end)
 
 
 def queue_lengths(waiting: pl.DataFrame, by: list[str]) -> pl.DataFrame:

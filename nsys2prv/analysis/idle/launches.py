@@ -125,9 +125,10 @@ def queues(run: Run, window: Spans) -> pl.DataFrame:
     ns = time_in(window, waiting["end"].to_numpy()) - time_in(window, waiting["begin"].to_numpy())
     inside = waiting.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
     by, total = ["rank", "stream"], max(window.total(), 1)
+    label = pl.col("stream").replace_strict(dict(enumerate(run.row_labels)), default="", return_dtype=pl.String)
     table = inside.group_by(by).agg(activities=pl.len(), mean=pl.col("ns").sum() / total)
     longest = queue_lengths(inside.select(*by, "begin", "end"), by).group_by(by).agg(longest=pl.col("waiting").max())
-    found = table.join(longest, on=by, how="left").sort(by)
+    found = table.join(longest, on=by, how="left").sort("rank", label, "stream").with_columns(stream=label)
     return found.select(pl.col(c).cast(t) for c, t in QUEUE.items())
 
 

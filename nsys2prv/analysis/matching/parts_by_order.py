@@ -11,7 +11,7 @@ from itertools import chain
 
 import polars as pl
 
-from nsys2prv.analysis.frames import NCCL, PART, Run
+from nsys2prv.analysis.frames import NCCL, PART, Run, stream_of
 from nsys2prv.analysis.matching.communicators_by_order import (
     FROM_ROOT,
     NO_ROOT,
@@ -125,21 +125,20 @@ def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
     True for sends and receives; `root`: see communicators_by_order; `place`: the stream with kernels of all names;
     `clock`: number of the clock.
     """
-    labels = pl.col("row").replace_strict(dict(enumerate(run.row_labels)), default=None, return_dtype=pl.String)
     kind = pl.col("operation").cast(pl.String).replace_strict(MESSAGE_KINDS, default=COLLECTIVE, return_dtype=pl.UInt8)
     names = kernels.select(name=pl.col("name").cast(pl.String).unique())
     word = pl.col("name").str.extract(KERNEL_WORD)
     roots = names.select("name", root=word.replace_strict(ROOTS, default=NO_ROOT, return_dtype=pl.Int64))
     named = kernels.with_columns(
-        label=pl.coalesce(labels, pl.col("row").cast(pl.String)),
+        place=stream_of(run),
         kind=kind,
         root=pl.col("name")
         .cast(pl.String)
         .replace_strict(roots["name"], roots["root"], default=NO_ROOT, return_dtype=pl.Int64),
         clock=pl.col("task").replace_strict(dict(enumerate(run.clock_of)), default=0, return_dtype=pl.Int64),
     )
-    place, stream = (pl.struct(*own, "task", "label").rank("dense").cast(pl.Int64) for own in ((), ("name", "kind")))
-    placed = named.with_columns(place=place, stream=stream, message=pl.col("kind") != COLLECTIVE)
+    stream = pl.struct("name", "kind", "place").rank("dense").cast(pl.Int64)
+    placed = named.with_columns(stream=stream, message=pl.col("kind") != COLLECTIVE)
     ordered = placed.sort("stream", "start")
     return ordered.with_columns(nth=pl.int_range(pl.len()).over("stream"))
 

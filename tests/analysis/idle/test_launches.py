@@ -10,6 +10,7 @@ from analysis_cases import Analysed, Find, run_of, sql, work_of
 from nsys2prv.analysis.communication.nccl_bandwidths import nccl_bandwidths
 from nsys2prv.analysis.frames import CALLS as CALLS_SCHEMA
 from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.graph.instants import streams_of
 from nsys2prv.analysis.idle.launches import launches, queues
 from nsys2prv.analysis.kernels import memory_sums, summary
 from nsys2prv.intervals.spans import Spans, one_span
@@ -69,6 +70,19 @@ def test_queue_of_a_stream() -> None:
 def test_work_that_starts_as_other_work_is_launched_does_not_wait_with_it() -> None:
     run = run_of(work_of([(0, 10, 20, "kernel", 0), (0, 20, 30, "kernel", 10)]), ranks=1)
     assert queues(run, ALL)["longest"].to_list() == [1]
+
+
+@pytest.mark.parametrize(("first", "waiting"), [((0, 0), [2]), ((0, 1), [1, 1])], ids=["lanes", "contexts"])
+def test_streams_of_two_contexts_have_queues_of_their_own_and_lanes_of_a_stream_have_one(
+    first: tuple[int, int], waiting: list[int]
+) -> None:
+    """A context's label is that of the other: both have a stream 7 on one GPU."""
+    work = work_of([(0, 10, 20, "kernel", 0), (0, 10, 30, "kernel", 0)]).with_columns(row=pl.Series([0, 1]))
+    run = run_of(work, ranks=1)._replace(row_labels=("CUDA-D0.S7",) * 2, first_lanes=first)
+    found = queues(run, ALL)
+    assert found["stream"].to_list() == ["CUDA-D0.S7"] * len(waiting)
+    assert found["longest"].to_list() == found["activities"].to_list() == waiting
+    assert len(streams_of(run).task) == len(waiting)
 
 
 def test_nccl_bandwidths_are_by_the_formulas_of_nccl_tests() -> None:

@@ -54,6 +54,13 @@ def test_two_groups_in_step_are_told_apart_by_their_ends() -> None:
     ]
 
 
+def test_streams_of_two_contexts_with_one_label_are_two() -> None:
+    """Rank 0 shares one stream's operations with rank 1, the other one's with rank 2."""
+    kernels = [(0, 0, 100, 300, None), (1, 2, 150, 305, None), (0, 1, 500, 600, None), (2, 3, 510, 602, None)]
+    run = run_with(*kernels, clocks="aaa")._replace(row_labels=("CUDA-D0.S7",) * 4, first_lanes=(0, 1, 2, 3))
+    assert groups(run) == [[0, 1], [0, 2]]
+
+
 def test_all_ranks_are_one_group_although_their_ends_differ_by_some_us() -> None:
     kernels = [(n, n, 100 + 40 * n, 300 + 6 * n, None) for n in range(4)]
     assert groups(run_with(*kernels)) == [[0, 1, 2, 3]]
