@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
@@ -14,7 +14,7 @@ from nsys2prv.model.limits import DEFAULT_LIMITS
 from nsys2prv.model.version import VERSION
 from nsys2prv.paraver.cut import Cutter, text_blocks
 from nsys2prv.paraver.header import first_line
-from nsys2prv.paraver.reader import read_header
+from nsys2prv.paraver.reader import read_header, text_beside
 from nsys2prv.pipeline.write.comments import as_comments
 from nsys2prv.pipeline.write.files import Target, open_body, publish, scratch
 
@@ -58,8 +58,8 @@ def cut(
     target.check(force)
     if target.prv.exists() and path.exists() and target.prv.samefile(path):
         raise UsageError(f"{path}: a trace cannot be cut in place; choose another output")
-    with _opened(path) as file, scratch(target.stem, alone=True) as folder:
-        header = read_header(path, file.readline().decode(errors="replace"))
+    with _opened(path) as (file, first), scratch(target.stem, alone=True) as folder:
+        header = read_header(path, first)
         start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
         if end <= start:
             chosen = ":".join("" if side is None else f"{side}ns" for side in time)
@@ -85,14 +85,17 @@ def cut(
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
-    try:
-        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as file:
-            yield file
-    except DAMAGED as error:
-        raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE_TRACE}") from None
-    except (FileNotFoundError, IsADirectoryError, PermissionError) as error:
-        raise Nsys2prvError(f"{path}: cannot be read ({error.strerror}); {ADVICE_TRACE}") from None
+def _opened(path: Path) -> Iterator[tuple[IO[bytes], str]]:
+    """Open a trace, behind its first line, which is given, too. Only errors of these two are those of the trace."""
+    with ExitStack() as opened:
+        try:
+            file = opened.enter_context(cast(IO[bytes], (gzip.open if path.suffix == ".gz" else open)(path, "rb")))
+            first = file.readline().decode(errors="replace")
+        except DAMAGED as error:
+            raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE_TRACE}") from None
+        except OSError as error:
+            raise Nsys2prvError(f"{path}: cannot be read ({error.strerror or error}); {ADVICE_TRACE}") from None
+        yield file, first
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
@@ -120,7 +123,7 @@ def _beside(path: Path, target: Target) -> dict[Path, str]:
     """Read the labels and names of the source, by their place beside the target."""
     source = Target.of(path, compress=False)
     sources = {target.pcf: source.pcf, target.row: source.row}
-    return {place: file.read_text(encoding="utf-8") for place, file in sources.items() if file.is_file()}
+    return {place: text_beside(file) for place, file in sources.items() if file.is_file()}
 
 
 def _of_another(path: Path, target: Target, texts: Mapping[Path, str]) -> list[Path]:

@@ -123,7 +123,16 @@ def _content(path: Path) -> bytes:
 
 def _beside(path: Path, ending: str) -> list[str]:
     file = path.with_name(path.name.removesuffix(".gz").removesuffix(".prv") + ending)
-    return file.read_text(encoding="utf-8").split("\n") if file.is_file() else []
+    return text_beside(file).split("\n") if file.is_file() else []
+
+
+def text_beside(file: Path) -> str:
+    """Read the labels (.pcf) or the names (.row) of a trace. Raises Nsys2prvError."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise Nsys2prvError(f"{file}: cannot be read: {cause}; copy it again, or do without it") from None
 
 
 def read_header(path: Path, line: str) -> Header:

@@ -6,6 +6,7 @@ import resource
 import shutil
 import signal
 from collections.abc import Callable
+from errno import EACCES
 from pathlib import Path
 
 import drawn
@@ -173,6 +174,31 @@ def test_a_damaged_compressed_trace_is_refused(
     packed.write_bytes(damage(packed.read_bytes()))
     said = cli("cut", packed, "-o", output, "--time", "0:1s")
     assert (said.code, f"{packed}: the compressed file is damaged" in said.err, said.err.count("\n")) == (1, True, 1)
+    assert left_in(output.parent) == []
+
+
+@pytest.mark.parametrize("cause", ["not UTF-8 text", "Permission denied"])
+@pytest.mark.parametrize("ending", [".pcf", ".row"])
+def test_the_file_beside_a_trace_that_cannot_be_read_is_named(
+    ending: str, cause: str, saxpy: Path, tmp_path: Path, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = nsys2prv.translate(saxpy, tmp_path / "made").prv
+    assert made is not None
+    beside = made.with_suffix(ending)
+    beside.write_bytes(b"caf\xe9")
+    if cause == "Permission denied":
+        read = Path.read_text
+
+        def denied(path: Path, encoding: str) -> str:
+            if path == beside:
+                raise PermissionError(EACCES, "Permission denied", str(path))
+            return read(path, encoding)
+
+        monkeypatch.setattr(Path, "read_text", denied)
+    for reads in (lambda: nsys2prv.cut(made, output, (0, None)), lambda: nsys2prv.read_prv(made)):
+        with pytest.raises(nsys2prv.Nsys2prvError) as said:
+            reads()
+        assert str(said.value).startswith(f"{beside}: cannot be read: {cause}; ")
     assert left_in(output.parent) == []
 
 
