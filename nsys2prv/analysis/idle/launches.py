@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, Run, length
+from nsys2prv.analysis.frames import COPY, Run, length, whole_with_ns
 from nsys2prv.analysis.graph.edges import NO_NODE
 from nsys2prv.analysis.graph.instants import known_instants
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.families.family import CLOCK_SLACK
-from nsys2prv.intervals.spans import Mask, Spans, Times, time_in
+from nsys2prv.intervals.spans import Mask, Spans, Times
 from nsys2prv.run.objects import NO_ROW
 
 # Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
@@ -30,7 +30,7 @@ LAUNCH = {
     "call_ns": pl.Int64(),
     "kernel_ns": pl.Int64(),
 }
-# Device work of a stream that was launched and had not started: the most at once, and the mean over the window.
+# Device work of a stream that was launched and had not started: the most at once in the window, and the mean over it.
 QUEUE = {
     "rank": pl.Int64(),
     "stream": pl.String(),
@@ -122,12 +122,13 @@ def queues(run: Run, window: Spans) -> pl.DataFrame:
     """Return QUEUE of each stream, by rank and stream."""
     rank = pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64)
     waiting = waiting_work(run).with_columns(rank=rank)
-    ns = time_in(window, waiting["end"].to_numpy()) - time_in(window, waiting["begin"].to_numpy())
-    inside = waiting.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    inside = whole_with_ns(waiting.rename({"begin": "start"}), window)
     by, total = ["rank", "stream"], max(window.total(), 1)
     label = pl.col("stream").replace_strict(dict(enumerate(run.row_labels)), default="", return_dtype=pl.String)
     table = inside.group_by(by).agg(activities=pl.len(), mean=pl.col("ns").sum() / total)
-    longest = queue_lengths(inside.select(*by, "begin", "end"), by).group_by(by).agg(longest=pl.col("waiting").max())
+    lengths = queue_lengths(inside.select(*by, "end", begin="start"), by)
+    # What waits in one span of the window and in another one may wait at once between them.
+    longest = whole_with_ns(lengths, window).group_by(by).agg(longest=pl.col("waiting").max())
     found = table.join(longest, on=by, how="left").sort("rank", label, "stream").with_columns(stream=label)
     return found.select(pl.col(c).cast(t) for c, t in QUEUE.items())
 

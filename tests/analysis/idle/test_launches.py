@@ -67,6 +67,14 @@ def test_queue_of_a_stream() -> None:
     assert queues(small(), one_span(30, 50)).rows() == [(0, "CUDA-D0.S7", 2, 2, 2.0)]
 
 
+def test_a_queue_between_the_spans_of_a_window_is_in_none() -> None:
+    """One activity waits in each span, and both do between them."""
+    run = run_of(work_of([(0, 60, 70, "kernel", 10), (0, 90, 95, "kernel", 40)]), ranks=1)
+    window = Spans(np.array([0, 70]), np.array([30, 100]))
+    assert queues(run, window)["longest"].to_list() == [1]
+    assert queues(run, ALL)["longest"].to_list() == [2]
+
+
 def test_work_that_starts_as_other_work_is_launched_does_not_wait_with_it() -> None:
     run = run_of(work_of([(0, 10, 20, "kernel", 0), (0, 20, 30, "kernel", 10)]), ranks=1)
     assert queues(run, ALL)["longest"].to_list() == [1]
