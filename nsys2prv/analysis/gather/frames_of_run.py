@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -50,6 +49,7 @@ from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.processes import distinct_ranks
 
 # Families that analysis reads. GPU metrics are stored one by one.
 GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
@@ -135,16 +135,10 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
 
 
 def _tasks(plan: Plan) -> tuple[AnalyzedTask, ...]:
-    """Give each task a rank of its own: one above the highest if it has none, or an earlier task's."""
-    objects = plan.objects
-    first = {rank: n for n, rank in reversed(list(enumerate(objects.ranks)))}
-    free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
-    of_run = _ranks_of_run(plan)
+    objects, of_run = plan.objects, _ranks_of_run(plan)
+    named = zip(distinct_ranks(objects.ranks), objects.tasks, objects.task_node, strict=True)
     return tuple(
-        AnalyzedTask(
-            next(free) if rank is None or first[rank] != n else rank, name, objects.nodes[node - 1], n in of_run
-        )
-        for n, (name, rank, node) in enumerate(zip(objects.tasks, objects.ranks, objects.task_node, strict=True))
+        AnalyzedTask(rank, name, objects.nodes[node - 1], n in of_run) for n, (rank, name, node) in enumerate(named)
     )
 
 
