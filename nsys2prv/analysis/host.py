@@ -39,14 +39,17 @@ class HostEfficiency(NamedTuple):
 
 
 def host_efficiency(run: Run, window: Spans, waits: pl.DataFrame) -> HostEfficiency:
-    """Return the times of each rank's main thread inside the window. `waits`: see device_waits."""
+    """Return the times of each rank's main thread inside the window: of a rank without calls there, 0.
+
+    Without a call of any rank there are none. `waits`: see device_waits.
+    """
     total = window.total()
     main = main_rows(run.calls).filter(pl.col("task").is_in(run.rank_tasks))
     own, waits = (
         calls.join(main, on=["task", "row"], how="semi", maintain_order="left") for calls in (run.calls, waits)
     )
     axis = axis_over(window, len(run.tasks))
-    tasks = main["task"].to_numpy()
+    tasks = np.array(run.rank_tasks if main.height else (), dtype=np.int64)
     mpi, both, waiting = (
         axis.sums(covered_by(axis, calls, "task", window))[tasks].tolist()
         for calls in (own.filter(kind=MPI), own.filter(pl.col("kind").is_in([MPI, "cuda"])), waits)

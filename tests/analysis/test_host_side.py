@@ -52,8 +52,15 @@ def test_a_wait_for_the_whole_device_counts_with_and_without_its_record() -> Non
 )
 def test_what_no_rank_calls_has_no_efficiency(kind: str, said: tuple[float | None, ...]) -> None:
     """Nor are ranks that do nothing else but call MPI balanced, or anything outside it."""
-    found = host_of(run_of(work_of([]), [(0, 0, 0, 100, kind, "call")]))
+    found = host_of(run_of(work_of([]), [(0, 0, 0, 100, kind, "call")], ranks=1))
     assert found[1:] == said
+
+
+def test_a_rank_without_calls_is_outside_of_mpi_all_the_time() -> None:
+    """As rank 1 here, which only ran kernels in the chosen time: P counts it. Rank 0 is in MPI for half of it."""
+    found = host_efficiency(run_of(work_of([]), [(0, 0, 0, 50, "mpi", "MPI_Recv")]), one_span(0, 100))
+    assert [t[:3] for t in found.ranks] == [(0, 50, 0), (1, 0, 0)]
+    assert (found.mpi, found.mpi_balance, found.mpi_communication) == (0.75, 0.75, 1.0)
 
 
 def test_helper_processes_are_no_ranks() -> None:
