@@ -300,9 +300,10 @@ def cut_to(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
 
 
 def restricted(run: Run, low: int, high: int) -> Run:
-    """Return the run within [low, high), with intervals cut at the borders.
+    """Return the run with work, calls and ranges of [low, high) alone, cut at its borders, and with `chosen` set.
 
-    Its active time is that of the device activity left; without any, of MPI calls; else all of [low, high).
+    All else stays that of the whole run: samples, parts of operations, waits, and the times that tasks recorded.
+    The active time is that of the device activity left; without any, of MPI calls; else all of [low, high).
     """
     work, calls, others = (cut_to(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
     left = work if work.height else calls.filter(pl.col("kind") == MPI)

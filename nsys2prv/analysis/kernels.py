@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-# Times in ns; `time_percent` is of the total of all rows; `stddev` is the sample's, as in NVIDIA's reports.
+# Times in ns; `time_percent`: see summary; `stddev` is the sample's, as in NVIDIA's reports.
 NVIDIA = ("time_percent", "total_ns", "instances", "avg_ns", "med_ns", "min_ns", "max_ns", "stddev_ns")
 # `med_ns` is p50.
 SUMMARY = (*NVIDIA, "p90_ns", "p99_ns")
@@ -43,8 +43,9 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Add to a summary of memory operations their `bytes` and `gb_s`: bytes over time, of those with bytes.
 
-    Null: none has bytes, or none lasts; `bytes`: they are above 2**63 together. `frame`: WORK with `ns`; of an
-    operation that lasts beyond the window, or was cut at its ends, only its share of the bytes counts.
+    Both are null where no operation says its bytes. `bytes` is null, too, where the sum does not fit 64 bits, and
+    `gb_s` where the operations last no time. `frame`: WORK with `ns`. Of an operation that lasts beyond the window, or
+    was cut at the ends of a chosen time, only its share of the bytes counts.
     """
     share = pl.when("instant").then(1.0).otherwise(pl.col("ns") / pl.col("whole_ns"))
     moved = (

@@ -41,7 +41,7 @@ class Written(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the body; of a dry run those of the forecast."""
+        """Return the bytes of the body; of a dry run those of the forecast."""
         return self.prv.stat().st_size if self.prv else trace_size(self.forecast, self.compress)
 
 
@@ -97,22 +97,22 @@ class Translation(NamedTuple):
 
     @property
     def expected_size(self) -> int:
-        """Bytes that were forecast for the file that was written."""
+        """Return the bytes that were forecast for the file that was written."""
         return trace_size(self.forecast, self.prv is not None and self.prv.suffix == ".gz")
 
     @property
     def load_seconds(self) -> float:
-        """Seconds that Paraver takes to load the trace, about."""
+        """Estimate the seconds that Paraver takes to load the trace."""
         return load_seconds(self.text_size)
 
     @property
     def load_bytes(self) -> int:
-        """Bytes of memory that Paraver takes for the trace, about."""
+        """Estimate the bytes of memory that Paraver takes for the trace."""
         return load_bytes(self.text_size)
 
     @property
     def text_size(self) -> int:
-        """Bytes of the trace that Paraver reads, about: those of the text, however it is packed."""
+        """Estimate the bytes of the trace that Paraver reads: those of the text, also of a compressed trace."""
         plain = self.prv is not None and self.prv.suffix != ".gz"
         return self.size if plain else trace_size(self.forecast, compress=False)
 

@@ -1,6 +1,8 @@
 """Rows of the NVTX domain NCCL that are operations on the device, told apart from ranges of host threads.
 
-`nccl/device_operations.py` joins such rows to operations; `nccl/nccl_operations.py` draws and matches these.
+This module lies outside the folder nccl, whose modules import families.family: that one imports it, to give families
+of NVTX the ranges alone. `nccl/device_operations.py` joins the other rows to operations; `nccl/nccl_operations.py`
+draws and matches these.
 
 Advanced tracing of NCCL (nsys 2025.6.1, NCCL 2.28) writes both. Their payloads tell them apart: that of an operation
 names its id, or its communicator with the rank on it. This follows NVIDIA's documentation of recipes, which does not

@@ -81,12 +81,12 @@ class Window(NamedTuple):
 
     @property
     def start(self) -> int:
-        """Begin of the first span (ns)."""
+        """Return the begin of the first span (ns of the trace); 0 without spans."""
         return int(self.spans.start[0]) if len(self.spans.start) else 0
 
     @property
     def end(self) -> int:
-        """End of the last span (ns)."""
+        """Return the end of the last span (ns of the trace); 0 without spans."""
         return int(self.spans.end[-1]) if len(self.spans.end) else 0
 
 

@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def iterations(self) -> tuple[int, int]:
-        """Number of iterations in the window of each run, 0 for a window of time."""
+        """Return the number of iterations in the window of each run, 0 for a window of time."""
         return self.a.kept, self.b.kept
 
     @cached_property

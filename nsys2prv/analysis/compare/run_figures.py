@@ -42,7 +42,7 @@ class RunFigures(NamedTuple):
 
     @property
     def program(self) -> str:
-        """Names of the programs of all tasks, each once."""
+        """Return the names of the programs of all tasks, each once."""
         return ", ".join(sorted({*self.programs}))
 
 

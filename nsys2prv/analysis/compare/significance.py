@@ -63,12 +63,12 @@ class Change(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Difference as a fraction of a."""
+        """Return the difference as a fraction of a; 0 where a is 0."""
         return (self.b - self.a) / self.a if self.a else 0.0
 
     @property
     def percent(self) -> str:
-        """Difference in percent of a, as text."""
+        """Return the difference in percent of a, as text."""
         return f"{100 * self.share:+.1f} %" if self.a else "from 0"
 
     @property

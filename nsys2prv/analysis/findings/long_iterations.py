@@ -37,9 +37,10 @@ LARGER_INPUT = Words(
 
 
 def long_iterations(case: Case) -> Iterator[Finding]:
-    """Yield what a few long iterations cost more than usual ones, of which the host is busy, or the devices compute.
+    """Yield the time that a few long iterations take beyond usual ones, as far as host or devices work in it.
 
-    Of their other time, rules on loading data, on calls of the system, on copies and on waiting tell.
+    That is: devices have nothing to do while the host is busy, or they compute longer. The rest of the time is that of
+    other rules: on loading data, calls of the system, copies and waiting.
     """
     long = case.long_steps
     if long.lengths.is_empty():

@@ -39,9 +39,9 @@ class RecurringCause(NamedTuple):
 def recurring_causes(case: Case) -> list[RecurringCause]:
     """Return the recurring causes of ranks that are not late all along, the longest first: one a rank.
 
-    They count as far as others wait with nothing to compute, and if other ranks have hardly any such delay: a phase of
-    all ranks is a place where hosts are late in turn, and no cause. Stages of a pipeline wait for each other's hosts
-    anyway.
+    A cause counts for no longer than others wait for its rank with nothing to compute. Other ranks have hardly any
+    delay by work of that name: in a phase in which all ranks are late in turn, none is the cause. Of a pipeline there
+    are none, since its stages wait for each other's hosts anyway.
     """
     if bubble(case):
         return []

@@ -30,9 +30,13 @@ def system_time(run: Run, rows: Indices, axis: Axis) -> Spans:
 def _other_works(run: Run, calls: pl.DataFrame, axis: Axis) -> Spans:
     """Return the time of OS calls in which the thread that the caller waits for works, on the axis of `thread`.
 
-    That is the thread of the process that launched last before the end of the call. It works until that launch, and
-    then while it is in no OS call itself, if anything is recorded of it later: else it may have ended. If the caller
-    waited while it launched, and both wait no longer than HANDOVER at the end, it is waking the caller.
+    That is the thread of the process that launched last before the end of the call. It works
+
+    - until that launch;
+    - from then on while it is in no OS call itself, if anything is recorded of it after the call: else it may have
+      ended;
+    - from then on also in OS calls, if it launched while the caller waited and both wait at once for no longer than
+      HANDOVER: it is waking the caller.
     """
     known = calls.with_columns(_last_launch(run, calls)).filter(pl.col("other") != pl.col("row"))
     seen = _last_seen(run, known["other"].unique())

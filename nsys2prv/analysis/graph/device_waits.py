@@ -1,9 +1,10 @@
-"""Calls in which a host thread waits for its device. All analysis goes by this rule, but for three places.
+"""Calls in which a host thread waits for its device. All analysis takes those of device_waits, but for three places:
 
-instants.blocking_calls also takes copies, frees and launches that return only when device work is done: it looks for
-all work that lets a host go on. Case.host_waits of findings also takes MPI, other calls named Synchronize and long CUDA
-calls: it looks for all time that a host has to spare. Delays take only records of synchronization: a wait without a
-record is work of the host there, see delays._waiting.
+- instants.blocking_calls also takes copies, frees and launches that return only when device work is done. It looks for
+  all work for which a host waits.
+- Case.host_waits of findings also takes MPI, other calls named Synchronize and long CUDA calls. It looks for all time
+  that a host has to spare.
+- Delays take only records of synchronization: a wait without a record is work of the host there, see delays._waiting.
 """
 
 from __future__ import annotations

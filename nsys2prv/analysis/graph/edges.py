@@ -1,4 +1,8 @@
-"""Kinds of edges of the dependency graph, and their usual lags."""
+"""Kinds of edges of the dependency graph, and their usual lags.
+
+A node waits for all of its predecessors. The binding one lets it happen last: its time and the usual lag of its edge
+together are the latest. That edge binds.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +35,7 @@ class EdgeKind(IntEnum):
 
 
 # ns. Medians on real reports: 1 to 3 us after the last work of a stream, 2 to 5 us after an event, 10 to 20 us after
-# the begin of the launching call. An edge that does not bind counts with no more than these.
+# the begin of the launching call. An edge that does not bind counts with no more than these: its own lag is not known.
 USUAL_LAG = np.array([0, 1_500, 0, 3_000, 3_000, 8_000, 3_000, 10_000, 0, 0, 0], dtype=np.int64)
 # A thread without an instant for so long may have waited for another one (ns).
 LEAST_SILENCE_NS = 100_000

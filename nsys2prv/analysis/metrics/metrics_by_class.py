@@ -83,8 +83,11 @@ class MetricFit(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Sums over the samples of one metric: normal equations of each fold, and by column the number of samples that it
-    has part in. `top` is the largest sample, `clock` the range of the clock where it is above 0."""
+    """Sums over the samples of one metric, from which its means by class are fitted.
+
+    `folds`: the normal equations of each fold; `touched`: for each column, the number of samples in which its class
+    runs; `top`: the largest sample; `clock`: lowest and highest clock above 0.
+    """
 
     device: int | None
     metric: str

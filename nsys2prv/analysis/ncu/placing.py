@@ -24,7 +24,7 @@ LEAST_KNOWN = 0.5
 
 
 class Placing(Enum):
-    """Say how the kernels of a profile were placed among launches."""
+    """Ways in which the kernels of a profile are placed among launches, in words for people."""
 
     IN_ORDER = "in launch order"
     AROUND = "in launch order, beyond those of the report"

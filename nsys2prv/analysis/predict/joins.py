@@ -1,9 +1,14 @@
-"""The nodes of a dependency graph whose times a replay has to find; those of the others follow.
+"""Joins and forks: the nodes of a dependency graph whose times a replay has to find. Those of the others follow.
 
-Most nodes have one predecessor, the node before in their chain, and follow it. The others are the joins: the first
-nodes of chains, and nodes at which edges from other chains end. Some joins are forks: the first nodes of chains, and
-those from which an edge leaves to another chain, or from a node between them and the next join of their chain. A delay
-that comes to a join that is no fork reaches other chains only by way of the next fork of its own chain.
+The nodes of one row of the trace are a chain, in order of time. Most nodes have one predecessor, the node before in
+their chain: a delay of that one is theirs.
+
+- A join is a node that may wait for more: the first node of a chain, and each at which an edge from another chain ends.
+- A fork is a join whose delay goes on to other chains: the first node of a chain, and each join with an edge to another
+  chain, from itself or from a node between it and the next join of its chain.
+
+The delay of a join that is no fork reaches other chains only through the next fork of its own chain. So a replay goes
+from fork to fork.
 """
 
 from __future__ import annotations

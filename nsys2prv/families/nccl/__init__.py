@@ -1,1 +1,1 @@
-"""The family of NCCL: calls, kernels, payloads."""
+"""The families of NCCL: its calls and kernels (nccl), and its operations on the device (nccl_operations)."""

@@ -1,4 +1,4 @@
-"""NCCL's operations on the device, each made of its rows, with the NCCL kernel that ran it.
+"""From the rows of advanced tracing of NCCL to operations, and to the kernel that ran each.
 
 An operation is one row, or one row for each channel. Rows of one rank belong together by the operation's id, or where a
 row lacks it by communicator, operation and NCCL's sequence number.

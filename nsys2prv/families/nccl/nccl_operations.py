@@ -1,4 +1,6 @@
-"""NCCL's operations on the device (advanced tracing), on the row of the stream whose kernel ran them.
+"""The family nccl_operations: what NCCL ran on the device, drawn on the row of the stream whose kernel ran it.
+
+Only advanced tracing of NCCL records it. device_operations makes the operations of its rows.
 
 Copy engines run operations without a kernel: these are on the row of the process' GPU, or if it has several on the row
 of the host thread that the report names.
