@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
 from nsys2prv.run.hosts import Host, host_numbers, number_of
 from nsys2prv.run.processes import Task
+from nsys2prv.run.ranks import numbers_of_tasks
 from nsys2prv.run.report_summary import Summary
 
 # 65,535 CPUs crash Paraver, and every row has one.
@@ -65,7 +66,7 @@ class Objects(NamedTuple):
     nodes: tuple[str, ...]
     cpus: tuple[int, ...]
     tasks: tuple[str, ...]
-    # Global rank of each task; None if unknown.
+    # Global rank of each task, None if unknown; its number where ranks were chosen.
     ranks: tuple[int | None, ...]
     # Node (1-based) and number of threads of each task.
     task_node: tuple[int, ...]
@@ -79,6 +80,8 @@ class Objects(NamedTuple):
     # Numbers (1-based) of the tasks that several reports recorded.
     shared: frozenset[int]
     decided: Decided
+    # Ranks and numbers of all tasks of the run, chosen or not (see numbers_of_tasks).
+    known: frozenset[int] = frozenset()
 
 
 def build_objects(
@@ -89,21 +92,24 @@ def build_objects(
     every_thread: bool,
     decided: Decided | None = None,
 ) -> Objects:
-    """Number the nodes, tasks and rows. `chosen`: ranks to keep (None: all). Raises UsageError on too many rows.
+    """Number the nodes, tasks and rows. Raises UsageError on too many rows, and if no task is chosen.
 
-    `decided`: decisions on the whole run, if these reports are only a part of its time.
+    `chosen`: ranks to keep, and numbers of tasks without one, as the analysis gives them (None: all); `decided`:
+    decisions on the whole run, if these reports are only a part of its time.
     """
     places = _all_places(summaries, hosts, tasks)
     decided = decided or Decided(_users(places), _threads_with_rows(places, every_thread))
     drawn = _drawn(places, decided.threads)
     metrics, extra = _place_metrics(drawn, decided.users, hosts, tasks)
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
-    keep = _kept_tasks(tasks, extra, chosen)
-    placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
-    unchosen = placed.filter(~pl.col("task").is_in(keep))
-    keyed = _keyed(drawn.filter(pl.col("task").is_in(keep)))
+    keyed = _keyed(drawn)
     # A place makes no row if lines only arrive there, in all reports.
     keyed = keyed.filter(pl.col("rows").sum().over(_ROW_KEY) > 0)
+    numbers = _numbers(tasks, keyed)
+    keep = _kept_tasks(tasks, extra, numbers, chosen)
+    placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
+    unchosen = placed.filter(~pl.col("task").is_in(keep))
+    keyed = keyed.filter(pl.col("task").is_in(keep))
     rows = _number(keyed)
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads"
@@ -111,7 +117,9 @@ def build_objects(
     # Otherwise they count among the threads that --threads all would draw.
     of_profiler = (pl.col("kind") == THREAD) & pl.col("name").str.contains(PROFILER_THREAD)
     profilers = _named(places).filter(of_profiler) if every_thread else places.clear()
-    return _objects(summaries, hosts, tasks, extra, keyed, rows, (unchosen, profilers), decided)
+    objects = _objects(summaries, hosts, tasks, extra, keyed, rows, (unchosen, profilers), decided)
+    ranks = objects.ranks if chosen is None else tuple(numbers[t] for t in rows["task"].unique().sort())
+    return objects._replace(ranks=ranks, known=frozenset(numbers.values()))
 
 
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
@@ -203,12 +211,25 @@ def _place_metrics(
     return placed.select(drawn.columns), list(own_task)
 
 
-def _kept_tasks(tasks: Sequence[Task], extra: Sequence[int], chosen: frozenset[int] | None) -> list[int]:
+def _numbers(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
+    """Return the number of each task with a row, and the rank of the others that have one."""
+    present = keyed["task"].unique().sort().to_list()
+    ranks = {n: task.rank for n, task in enumerate(tasks)}
+    known = {n: rank for n, rank in ranks.items() if rank is not None}
+    return known | dict(zip(present, numbers_of_tasks([ranks.get(n) for n in present]), strict=True))
+
+
+def _kept_tasks(
+    tasks: Sequence[Task], extra: Sequence[int], numbers: Mapping[int, int], chosen: frozenset[int] | None
+) -> list[int]:
+    """Return the chosen tasks, by rank or number. Raises UsageError if there are none."""
+    every = range(len(tasks) + len(extra))
     if chosen is None:
-        return list(range(len(tasks) + len(extra)))
-    kept = [n for n, task in enumerate(tasks) if task.rank in chosen]
+        return list(every)
+    of_rank = {n for n, task in enumerate(tasks) if task.rank in chosen}
+    kept = [n for n in every if n in of_rank or numbers.get(n) in chosen]
     if not kept:
-        known = few([str(t.rank) for t in tasks if t.rank is not None], NAMES_SHOWN) or "none"
+        known = few([str(number) for number in sorted(set(numbers.values()))], NAMES_SHOWN) or "none"
         raise UsageError(f"no task has one of the chosen ranks; the reports' ranks are: {known}")
     return kept
 

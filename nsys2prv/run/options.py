@@ -55,7 +55,7 @@ RANK_FROM_OPTION = Option(
 RANKS_OPTION = Option(
     "--ranks",
     "Only these ranks, such as 0,4-7.",
-    "Ranks that no report has are a warning",
+    "A task without a rank has the number that `analyze` gives it. Ranks that no report has are a warning",
     value="LIST",
 )
 THREADS_OPTION = Option(

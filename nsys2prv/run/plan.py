@@ -130,7 +130,7 @@ def make_plan(
             *run.alignment.warnings,
             *rank_warnings(run.tasks),
             *empty,
-            *_without_report(summaries, run.hosts, run.tasks, options),
+            *_without_report(summaries, run.hosts, objects, options),
             *_beyond_paraver(duration, numbering),
         ),
         resampled=dict(run.pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
@@ -253,12 +253,12 @@ def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
 
 
 def _without_report(
-    summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task], options: RunOptions
+    summaries: Sequence[Summary], hosts: Sequence[Host], objects: Objects, options: RunOptions
 ) -> Iterator[str]:
     """Warn of chosen ranks without a report."""
     if options.ranks is None:
         return
-    known = known_ranks(summaries, hosts, options.rank_from).union(t.rank for t in tasks if t.rank is not None)
+    known = known_ranks(summaries, hosts, options.rank_from) | objects.known
     if lacking := sorted(options.ranks - known):
         yield f"--ranks: no report is of rank {few([str(rank) for rank in lacking])}"
 

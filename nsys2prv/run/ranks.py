@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -67,6 +68,16 @@ def numbered_ranks(identities: Sequence[Identity], names: Sequence[str]) -> list
             if len({int(n[-1]) for n in numbers if n}) == len(names):
                 return [int(n[-1]) for n in numbers]
     return [None] * len(names)
+
+
+def numbers_of_tasks(ranks: Sequence[int | None]) -> tuple[int, ...]:
+    """Return a number of its own for each task: its rank; one above the highest if it has none, or an earlier task's.
+
+    `ranks`: the rank of each task, None if unknown.
+    """
+    first = {rank: n for n, rank in reversed(list(enumerate(ranks)))}
+    free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
+    return tuple(next(free) if rank is None or first[rank] != n else rank for n, rank in enumerate(ranks))
 
 
 def _mpi_rank(identity: Identity) -> int | None:

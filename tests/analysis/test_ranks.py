@@ -8,6 +8,7 @@ import pytest
 from exports import export, tid
 
 import nsys2prv
+from nsys2prv.errors import UsageError
 
 
 def processes(folder: Path, ranks: list[int | None]) -> list[Path]:
@@ -48,3 +49,31 @@ def test_no_two_tasks_have_one_rank(
     assert {t.rank: int(t.name.rpartition(":")[2]) for t in found.run.tasks} == pids
     remarks = [r for r in found.run.remarks if r.startswith("tasks without a rank of their own")]
     assert [r.partition(": ")[2] for r in remarks] == ([] if said is None else [said])
+
+
+@pytest.mark.parametrize(
+    ("ranks", "chosen", "pids"),
+    [
+        ([None, None, None], {1}, {1: 101}),
+        ([None, None, None], {0, 2}, {0: 100, 2: 102}),
+        ([1, 2, None, 3], {2, 4}, {2: 101, 4: 102}),
+        ([0, 0, 1], {2}, {2: 101}),
+        ([0, 0, 1], {0}, {0: 100, 2: 101}),
+    ],
+)
+def test_tasks_are_chosen_by_the_numbers_that_the_analysis_gives_them(
+    ranks: list[int | None], chosen: set[int], pids: dict[int, int], tmp_path: Path
+) -> None:
+    reports = processes(tmp_path, ranks)
+    options = nsys2prv.RunOptions(ranks=frozenset(chosen))
+    found = nsys2prv.analyze(reports, options=options, question=nsys2prv.Question(window="device"))
+    assert {t.rank: int(t.name.rpartition(":")[2]) for t in found.run.tasks} == pids
+    every = nsys2prv.analyze(reports, question=nsys2prv.Question(window="device"))
+    assert set(found.run.unchosen) == {t.rank for t in every.run.tasks} - pids.keys()
+    assert not any("--ranks" in remark for remark in found.run.remarks)
+
+
+def test_a_choice_of_no_task_names_the_numbers_that_there_are(tmp_path: Path) -> None:
+    options = nsys2prv.RunOptions(ranks=frozenset({7}))
+    with pytest.raises(UsageError, match="the reports' ranks are: 0, 1"):
+        nsys2prv.analyze(processes(tmp_path, [None, None]), options=options)

@@ -146,8 +146,7 @@ def _unchosen(plan: Plan) -> tuple[int, ...]:
     """Return the ranks that the reports hold, and that were not chosen."""
     if not any(left_out.any() for left_out in plan.objects.unchosen):
         return ()
-    every = {task.rank for task in plan.tasks if task.rank is not None}
-    return tuple(sorted(every.difference(plan.objects.ranks)))
+    return tuple(sorted(plan.objects.known.difference(plan.objects.ranks)))
 
 
 def _ranks_of_run(plan: Plan) -> set[int]:
