@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nsys2prv.commands.result import Translation
 from nsys2prv.errors import SENTENCE_WIDTH, bytes_text, few, short
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.report.report import is_routine, is_unprocessed
+from nsys2prv.report.diagnostics import is_routine, is_unprocessed
 
 
 def summary_text(result: Translation, details: bool = False) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,48 +15,14 @@ from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.declaration import DECLARED_TABLES, Column, Sources, Table
+from nsys2prv.report.diagnostics import admitted
 from nsys2prv.report.discover import without_ending
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
-from nsys2prv.report.nvprof.database import SERIAL, is_nvprof, open_nvprof
+from nsys2prv.report.nvprof.database import is_nvprof, open_nvprof
 from nsys2prv.report.sqlite import SqliteTables
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows, Tables
-
-# Begin of the diagnostic of an nsys that could not make sense of recorded events, and the message in the exception that
-# it dumps there.
-UNPROCESSED = "Error when processing events"
-_EXCEPTION_MESSAGE = re.compile(r"tag_message\*\] = (.+)")
-# DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
-WARNING = 2
-# Beginnings of the warnings that nsys writes into every report.
-ROUTINE = (
-    "Not all NVTX events might have been collected.",
-    "Not all CUDA events might have been collected.",
-    "Not all OS runtime libraries events might have been collected.",
-    "Scheduling information is absent. The thread activity is deduced",
-)
-
-
-def _on_one_line(text: str) -> str:
-    """Return a diagnostic on one line. Of a dumped exception only the message is left."""
-    message = _EXCEPTION_MESSAGE.search(text)
-    return f"{UNPROCESSED}: {message[1].strip()}" if message and is_unprocessed(text) else " ".join(text.split())
-
-
-def is_unprocessed(text: str) -> bool:
-    """Return True for an error of nsys when it processed recorded events, which is a defect of the report."""
-    return text.startswith(UNPROCESSED)
-
-
-def is_routine(text: str) -> bool:
-    """Return True for a warning that every report has."""
-    return text.startswith(ROUTINE)
-
-
-def is_serial(text: str) -> bool:
-    """Return True for the remark of a report whose kernels a profiler of counters ran one after the other."""
-    return text.endswith(SERIAL)
 
 
 class Report:
@@ -250,8 +215,7 @@ class Report:
 
     def admitted_losses(self) -> list[str]:
         """Return warnings and errors that the report itself holds (DIAGNOSTIC_EVENT), each once and on one line."""
-        diagnostics = self.table(schema.DIAGNOSTICS).filter(pl.col("severity") >= WARNING)
-        return list(dict.fromkeys(map(_on_one_line, diagnostics["text"].drop_nulls().unique(maintain_order=True))))
+        return admitted(self.table(schema.DIAGNOSTICS), self.identity.processes)
 
     def close(self) -> None:
         """Release the report's files."""

@@ -50,7 +50,7 @@ MPI_COMMUNICATORS = Table(
 )
 # Names of the results of CUDA calls; exports of 2025 have no such table.
 CUDA_RESULTS = Table("ENUM_CUDA_RESULT", {"id": NEEDED, "name": TEXT})
-DIAGNOSTICS = Table("DIAGNOSTIC_EVENT", {"severity": INT, "text": TEXT})
+DIAGNOSTICS = Table("DIAGNOSTIC_EVENT", {"severity": INT, "text": TEXT, "globalPid": INT})
 
 RUNTIME = Table(
     "CUPTI_ACTIVITY_KIND_RUNTIME",

@@ -18,7 +18,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss, Severity
-from nsys2prv.report.report import UNPROCESSED, is_serial, is_unprocessed
+from nsys2prv.report.diagnostics import UNPROCESSED, is_serial, is_unprocessed
 from nsys2prv.run.report_summary import FamilyCount, Summary
 
 # Losses that are defects of the recording, the worst first, and their effect.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.interning import GPU
-from nsys2prv.report.report import is_routine, is_serial, is_unprocessed
+from nsys2prv.report.diagnostics import is_routine, is_serial, is_unprocessed
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
 

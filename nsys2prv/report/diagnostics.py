@@ -1,0 +1,99 @@
+"""Warnings and errors that a report holds about itself (DIAGNOSTIC_EVENT)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+import polars as pl
+
+from nsys2prv.errors import few
+from nsys2prv.model.global_ids import pid_of
+from nsys2prv.report.identity import Process
+from nsys2prv.report.nvprof.database import SERIAL
+
+# Begin of the diagnostic of an nsys that could not make sense of recorded events, and the message in the exception that
+# it dumps there.
+UNPROCESSED = "Error when processing events"
+_EXCEPTION_MESSAGE = re.compile(r"tag_message\*\] = (.+)")
+# DIAGNOSTIC_EVENT.severity of a warning and an error (ENUM_DIAGNOSTIC_SEVERITY_LEVEL; 1 is information).
+WARNING = 2
+# Beginnings of the warnings that nsys writes into every report.
+ROUTINE = (
+    "Not all NVTX events might have been collected.",
+    "Not all CUDA events might have been collected.",
+    "Not all OS runtime libraries events might have been collected.",
+    "Scheduling information is absent. The thread activity is deduced",
+)
+# Warnings that a process has no events of a kind, and the information that one has some.
+_WITHOUT = (
+    re.compile(r"No (?P<kind>.+) events collected\. Does the process use"),
+    re.compile(r"(?P<kind>.+) profiling might have not been started correctly"),
+)
+_COLLECTED = re.compile(r"Number of (.+) events collected")
+# Launchers, shells and loaders of data call the operating system alone.
+_OF_EVERY_PROCESS = "OS runtime libraries"
+ASIDE = "(of a process with OS calls at most, beside others that have such events)"
+
+
+def admitted(diagnostics: pl.DataFrame, processes: Sequence[Process]) -> list[str]:
+    """Return warnings and errors, each once and on one line.
+
+    `diagnostics`: severity, text and globalPid. Where some processes have events of a kind, a warning that others have
+    none names these; it ends with ASIDE for those that only called the operating system.
+    """
+    told = diagnostics.drop_nulls("text").with_columns(text=pl.col("text").str.strip_chars())
+    collected = _collected(told)
+    warnings = told.filter(pl.col("severity") >= WARNING).group_by("text", maintain_order=True)
+    names = {p.global_pid: f"{p.name.rpartition('/')[2]} {p.pid}".strip() for p in processes}
+    texts = (
+        said
+        for text, pids in warnings.agg(pl.col("globalPid").unique(maintain_order=True)).rows()
+        for said in _told_apart(_on_one_line(text), pids, collected, names)
+    )
+    return list(dict.fromkeys(texts))
+
+
+def _collected(told: pl.DataFrame) -> dict[str, set[int]]:
+    """Return the processes that have events, by their kind."""
+    found: dict[str, set[int]] = {}
+    for text, pid in told.filter(pl.col("severity") < WARNING).select("text", "globalPid").drop_nulls().rows():
+        if kind := _COLLECTED.match(text):
+            found.setdefault(kind[1], set()).add(pid)
+    return found
+
+
+def _told_apart(
+    text: str, pids: Sequence[int | None], collected: Mapping[str, set[int]], names: Mapping[int, str]
+) -> Iterator[str]:
+    """Yield a warning as it stands, or for the processes that are meant and for those that hardly are."""
+    kind = next((found["kind"] for pattern in _WITHOUT if (found := pattern.match(text))), "")
+    if not collected.get(kind) or None in pids:
+        yield text
+        return
+    at_work = set().union(*(of_kind for other, of_kind in collected.items() if other != _OF_EVERY_PROCESS))
+    if meant := [names.get(pid, str(pid_of(pid))) for pid in pids if pid in at_work and pid is not None]:
+        yield f"{text} ({few(meant)})"
+    if not at_work.issuperset(pids):
+        yield f"{text} {ASIDE}"
+
+
+def _on_one_line(text: str) -> str:
+    """Return a diagnostic on one line. Of a dumped exception only the message is left."""
+    message = _EXCEPTION_MESSAGE.search(text)
+    return f"{UNPROCESSED}: {message[1].strip()}" if message and is_unprocessed(text) else " ".join(text.split())
+
+
+def is_unprocessed(text: str) -> bool:
+    """Return True for an error of nsys when it processed recorded events, which is a defect of the report."""
+    return text.startswith(UNPROCESSED)
+
+
+def is_routine(text: str) -> bool:
+    """Return True for a warning that every report has, or that other processes of the report refute."""
+    return text.startswith(ROUTINE) or text.endswith(ASIDE)
+
+
+def is_serial(text: str) -> bool:
+    """Return True for the remark of a report whose kernels a profiler of counters ran one after the other."""
+    return text.endswith(SERIAL)

@@ -1,0 +1,72 @@
+"""Warnings of nsys that the rest of the report explains are told from those that mean something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exports import export, tid
+
+from nsys2prv.report.diagnostics import ASIDE, is_routine
+from nsys2prv.report.report import open_report
+
+LAUNCHER, FIRST, SECOND = tid(0, 10), tid(0, 11), tid(0, 12)
+CUDA = "No CUDA events collected. Does the process use CUDA?"
+STARTED = "CUDA profiling might have not been started correctly."
+
+
+def collected(kind: str, process: int) -> tuple[int, str, int]:
+    return (1, f"Number of {kind} events collected: \t5.", process)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        # A launcher has OS calls at most, the rank that it started has all.
+        (
+            [
+                (2, CUDA, LAUNCHER),
+                (2, STARTED, LAUNCHER),
+                collected("OS runtime libraries", LAUNCHER),
+                collected("CUDA", FIRST),
+            ],
+            [f"{CUDA} {ASIDE}", f"{STARTED} {ASIDE}"],
+        ),
+        # A rank without device work beside one that has it is worth a word.
+        (
+            [
+                (2, CUDA, LAUNCHER),
+                (2, CUDA, FIRST),
+                collected("NVTX", FIRST),
+                collected("CUDA", SECOND),
+            ],
+            [f"{CUDA} (python 11)", f"{CUDA} {ASIDE}"],
+        ),
+        # No process has any.
+        ([(2, CUDA, LAUNCHER), (2, CUDA, FIRST), collected("NVTX", FIRST)], [CUDA]),
+        # Another kind, a warning of no process, and one of another sort.
+        (
+            [
+                (2, CUDA.replace("CUDA", "NVTX"), FIRST),
+                (2, CUDA, None),
+                (3, "Some events\nwere lost.", FIRST),
+                collected("CUDA", FIRST),
+            ],
+            [CUDA.replace("CUDA", "NVTX"), CUDA, "Some events were lost."],
+        ),
+    ],
+)
+def test_a_warning_of_a_process_is_judged_by_what_others_recorded(
+    rows: list[tuple[int, str, int | None]], said: list[str], tmp_path: Path
+) -> None:
+    names = [(p, pid, name) for p, pid, name in ((LAUNCHER, 10, "/bin/torchrun"), (FIRST, 11, "/bin/python"))]
+    path = export(
+        tmp_path / "r.sqlite",
+        PROCESSES=("globalPid pid name", names),
+        NVTX_EVENTS=("start end globalTid text", []),
+        DIAGNOSTIC_EVENT=("severity text globalPid", rows),
+    )
+    with open_report(path) as report:
+        found = report.admitted_losses()
+    assert found == said
+    assert [is_routine(text) for text in found] == [ASIDE in text for text in said]
