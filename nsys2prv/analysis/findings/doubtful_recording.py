@@ -11,7 +11,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, FindingSeverity, named_ranks
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, LOW, MEDIUM, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
-from nsys2prv.analysis.frames import COPY, GRAPH, whole_with_ns
+from nsys2prv.analysis.frames import COPY, GRAPH, MPI, whole_with_ns
 from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.analysis.recording.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.run.defects import Defect
@@ -35,6 +35,13 @@ FAILED = (
     "failed takes no time here."
 )
 
+# Calls that receive a message, and those that must have found it before.
+MATCHED_RECEIVES, MATCHED_PROBES = ("MPI_Mrecv", "MPI_Imrecv"), ("MPI_Mprobe", "MPI_Improbe")
+ADVICE_PROBES = (
+    "nsys may record no MPI_Mprobe and MPI_Improbe: record with an NVTX range around them, or receive by MPI_Recv "
+    "(mpi4py: comm.Recv, or mpi4py.rc.recv_mprobe = False before MPI is imported)."
+)
+
 
 def doubtful_recording(case: Case) -> Iterator[Finding]:
     """Yield defects, doubtful clocks, communication without its other ranks, whole graphs, late and missing data."""
@@ -53,6 +60,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
             severity="medium",
         )
     yield from _unmatched(case)
+    yield from _unrecorded_probes(case)
     yield from _whole_graphs(case)
     yield from _late_capture(case)
     if case.analysis.missing:
@@ -91,6 +99,27 @@ def _unmatched(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show waiting",
         # Of little communication hardly a figure depends.
         severity=severity if of_window >= MEDIUM.value else "low",
+    )
+
+
+def _unrecorded_probes(case: Case) -> Iterator[Finding]:
+    """Yield ranks that receive what a probe has found, where no report holds the probes, in which they wait."""
+    calls = case.run.calls.filter(pl.col("kind") == MPI)
+    name = calls["name"].cast(pl.String)
+    receives = case.kept_calls(calls.filter(name.is_in(MATCHED_RECEIVES)))
+    if receives.is_empty() or name.is_in(MATCHED_PROBES).any():
+        return
+    ranks = receives["task"].replace_strict(case.run.ranks, return_dtype=pl.Int64)
+    yield Finding(
+        "unrecorded-probes",
+        "Waiting for messages in MPI_Mprobe was not recorded, and counts as the host's work: efficiency of MPI is at "
+        "most what it says",
+        0.0,
+        ADVICE_PROBES,
+        ranks=named_ranks(ranks),
+        evidence={"matched_receives": receives.height, "matched_probes": 0},
+        cfg="analysis/host_mpi",
+        severity="medium",
     )
 
 

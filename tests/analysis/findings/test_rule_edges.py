@@ -544,3 +544,16 @@ def test_ranks_wait_in_mpi_before_the_first_kernel_for_one_that_records_later() 
     assert found["late-capture"].title.startswith(
         "Ranks do not begin to record together: rank 1 began to record 3 ms after"
     )
+
+
+@pytest.mark.parametrize(
+    ("receive", "probe", "doubtful"),
+    [("MPI_Mrecv", "MPI_Barrier", True), ("MPI_Imrecv", "MPI_Barrier", True), ("MPI_Mrecv", "MPI_Mprobe", False)],
+)
+def test_messages_that_no_recorded_probe_found_were_waited_for(receive: str, probe: str, doubtful: bool) -> None:
+    run = program(f"0| k @100 105-300, mpi:{probe} 400-500, mpi:{receive} 700-705\n1| k @100 105-300")
+    found = findings_of(run)
+    assert ("unrecorded-probes" in found) == doubtful
+    if doubtful:
+        assert found["unrecorded-probes"].ranks == (0,)
+        assert found["unrecorded-probes"].evidence["matched_receives"] > 0
