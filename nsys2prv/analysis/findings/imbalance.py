@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.findings.chief_cause import chief_cause
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
+from nsys2prv.analysis.findings.longer_call import longer_call
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.shares_of_launches import SHARED
 from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, OF_ONE_RANK, PAUSED, SELDOM
@@ -25,6 +27,9 @@ def imbalance(case: Case) -> Iterator[Finding]:
 
     Where kernels pause for a process that is not of the run, that is a finding of its own, if it explains most of this.
     """
+    if (host := uneven_host(case)) is not None:
+        yield _of_hosts(case, host)
+        return
     worst, gain = uneven_rank(case), case.gain("imbalance=0")
     if worst is None:
         return
@@ -59,6 +64,58 @@ def imbalance(case: Case) -> Iterator[Finding]:
         command="nsys2prv whatif RUN --set imbalance=0",
         cfg="analysis/useful_time",
         at_ns=worst.at,
+    )
+
+
+def uneven_host(case: Case) -> Latecomer | None:
+    """Return the latest rank of a run without devices that works longer than others outside of MPI, or None.
+
+    Equal shares must gain MEDIUM, and its excess over the mean explain half of the waiting for it. Where its work has
+    the name of a call, that is the cause: see late_rank.
+    """
+    late = next(iter(late_ranks(case)), None)
+    if case.run.devices or late is None or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
+        return None
+    excess = worked(case)[late.member] - _mean_worked(case)
+    cause, call = chief_cause(case, late.member), longer_call(case, late.member)
+    named = (cause is not None and cause.name) or (call is not None and 2 * call.ns >= late.net_ns)
+    return late if 2 * excess >= late.net_ns and not named else None
+
+
+def worked(case: Case) -> dict[int, float]:
+    """Return how long each rank of a run without devices is outside of MPI (ns of an iteration)."""
+    ranks = {case.run.rank(task) for task in case.run.rank_tasks}
+    return {rank: max(case.iteration_ns - waits, 0.0) for rank, waits in case.host_waits.items() if rank in ranks}
+
+
+def _mean_worked(case: Case) -> float:
+    times = worked(case).values()
+    return sum(times) / len(times)
+
+
+def _of_hosts(case: Case, late: Latecomer) -> Finding:
+    """Return the finding of a rank whose host works longer than others."""
+    own, mean, gain = worked(case)[late.member], _mean_worked(case), case.gain("imbalance=0")
+    return Finding(
+        "imbalance",
+        f"Rank {late.member} works {text_ms(own)} {case.unit} outside of MPI, {text_ms(own - mean)} longer than the "
+        "mean, and others wait",
+        min(gain, own - mean),
+        f"Share the work evenly. If the shares are equal, see what slows the host of rank {late.member}: other "
+        "processes on its cores, binding to cores, more profiling than on other ranks.",
+        ranks=(late.member,),
+        iterations=case.iterations,
+        evidence={
+            "worked_ns": round(own),
+            "mean_worked_ns": round(mean),
+            "exposed_waiting_ns": round(late.net_ns),
+            "waiting_ranks": list(late.waiting),
+            "gain_of_equal_shares_ns": round(gain),
+        },
+        confidence="medium",
+        command="nsys2prv whatif RUN --set imbalance=0",
+        cfg="views/collective_arrival",
+        at_ns=late.at,
     )
 
 

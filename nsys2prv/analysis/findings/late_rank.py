@@ -15,6 +15,7 @@ from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, dela
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_copies import advice_on_pageable
+from nsys2prv.analysis.findings.imbalance import uneven_host
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
 from nsys2prv.analysis.findings.longer_call import longer_call
@@ -54,7 +55,8 @@ def late_rank(case: Case) -> Iterator[Finding]:
     group = find_group(case)
     together = group.members if group else ()
     late = _apart([one for one in late_ranks(case) if not one.by_compute and one.member not in together])
-    yield from (_lasting(case, one) for one in late)
+    uneven = uneven_host(case)
+    yield from (_lasting(case, one) for one in late if uneven is None or one.member != uneven.member)
     recurring = recurring_causes(case)
     yield from (_recurring(case, one, sum(each.ns for each in recurring)) for one in recurring)
     lasting = {*together, *(one.member for one in late), *(one.rank for one in recurring)}

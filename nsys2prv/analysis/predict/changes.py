@@ -170,8 +170,10 @@ def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Move the compute time of each device between two collective operations toward the mean of all devices.
 
     It is the time that kernels take alone. They run slower beside communication that waits, but balanced ranks do not
-    wait. A single device is as balanced as can be.
+    wait. A single device is as balanced as can be. In a run without devices the hosts work instead.
     """
+    if model.run.work.is_empty():
+        return _balanced_hosts(model, lengths, factor)
     if max(len(model.run.devices), len(model.run.tasks)) < 2:
         return lengths
     graph, chosen = model.graph, np.flatnonzero(_computing(model))
@@ -186,6 +188,24 @@ def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
     # A device that computes nothing in a piece stays so.
     factors = shared.select(pl.when(own > 0).then(1 + (mean / own - 1) * (1 - factor)).otherwise(1.0))
     return _scaled(lengths, shared["node"].to_numpy(), factors.to_series().to_numpy())
+
+
+def _balanced_hosts(model: Model, lengths: Lengths, factor: float) -> Lengths:
+    """Move the work of each rank's hosts between two collectives of all ranks toward the mean of all ranks."""
+    graph, ranks = model.graph, model.run.rank_tasks
+    own = graph.instants.select("task", "node").filter(pl.col("task").is_in(ranks)).unique("node").sort("node")
+    nodes = own["node"].to_numpy()
+    before = graph.before[nodes]
+    works = (graph.along[nodes] == EdgeKind.HOST) & (before >= 0)
+    nodes, begin = nodes[works], graph.time[before[works]]
+    arrivals = graph.edges.target[graph.edges.kind == EdgeKind.ARRIVAL]
+    hubs, arrived = np.unique(arrivals, return_counts=True)
+    piece = np.searchsorted(np.unique(graph.time[hubs[arrived >= len(ranks)]]), begin, side="right")
+    work = own.filter(pl.Series(works)).select("task", piece=pl.Series(piece), ns=pl.Series(lengths.along[nodes]))
+    total = pl.col("ns").sum().over("piece", "task")
+    mean = pl.col("ns").sum().over("piece") / len(ranks)
+    factors = work.select(pl.when(total > 0).then(1 + (mean / total - 1) * (1 - factor)).otherwise(1.0))
+    return _scaled(lengths, nodes, factors.to_series().to_numpy())
 
 
 def _task_of(model: Model, rank: int, change: str) -> int:
