@@ -22,6 +22,12 @@ OVERLAP = Words(
 OVERLAP_OF_MPI = "MPI_Isend, MPI_Irecv"
 # Gradients and activations bear fewer digits than they have.
 SMALLER = Words(general="", pytorch="BF16 gradients, ", jax="gradients in bfloat16, ")
+# Calls that start operations of MPI without waiting for them, and those that then wait.
+ASYNCHRONOUS = r"^MPI_(Wait|I[a-z])"
+ADVICE_PROGRESS = (
+    "The program works while MPI transfers, but the time goes in MPI_Wait: MPI makes little progress meanwhile. Let it "
+    "(a progress thread of MPI, or MPI_Test between pieces of the work), or send less (fewer and larger messages)."
+)
 
 
 def exposed_transfer(case: Case) -> Iterator[Finding]:
@@ -60,7 +66,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         f"Transfers ({operation}) are not hidden: an ideal network would save {text_ms(gain)} {case.unit}{in_turn}, "
         "a real one about half",
         ATTAINABLE.value * gain,
-        _advice(case, kind, exposed * each),
+        ADVICE_PROGRESS if _asynchronous(named) else _advice(case, kind, exposed * each),
         evidence={
             "operation": operation,
             "gain_without_transfers_ns": round(gain),
@@ -97,6 +103,12 @@ def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Itera
         at_ns=at,
         severity="medium",
     )
+
+
+def _asynchronous(named: pl.DataFrame) -> bool:
+    """Return True if most of exposed transfers (operation, exposed_transfer_ns) is of asynchronous MPI."""
+    own = named.filter(pl.col("operation").str.contains(ASYNCHRONOUS))
+    return 2 * float(own["exposed_transfer_ns"].sum()) > float(named["exposed_transfer_ns"].sum())
 
 
 def _computing(case: Case) -> float | None:

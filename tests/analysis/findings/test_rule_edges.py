@@ -557,3 +557,15 @@ def test_messages_that_no_recorded_probe_found_were_waited_for(receive: str, pro
     if doubtful:
         assert found["unrecorded-probes"].ranks == (0,)
         assert found["unrecorded-probes"].evidence["matched_receives"] > 0
+
+
+@pytest.mark.parametrize(
+    ("operation", "asynchronous"), [("MPI_Wait", True), ("MPI_Waitall", True), ("MPI_Recv", False)]
+)
+def test_time_in_waits_for_asynchronous_transfers_asks_for_progress_of_mpi(operation: str, asynchronous: bool) -> None:
+    rank = "k @0 0-400, n @0 400-500, k @0 500-501, wait 5-990"
+    case = case_of(analysis_of(program(f"0| {rank}\n1| {rank}")))
+    text = case.exposed.schema["operation"], case.exposed.schema["kind"]
+    of_mpi = {c: pl.lit(v).cast(t) for c, v, t in zip(("operation", "kind"), (operation, "mpi"), text, strict=True)}
+    (found,) = exposed_transfer(case._replace(exposed=case.exposed.with_columns(**of_mpi)))
+    assert ("MPI_Test" in found.advice, "Overlap" in found.advice) == (asynchronous, not asynchronous)
