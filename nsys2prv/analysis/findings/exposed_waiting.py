@@ -13,13 +13,15 @@ from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
-from nsys2prv.analysis.findings.thresholds import NEARLY_ALL
+from nsys2prv.analysis.findings.thresholds import LEAST_WAIT, NEARLY_ALL
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.errors import few_ranks
 
 # Operations in which a rank waits for a message of another.
 RECEIVES = r"(?i)recv|MPI_(wait|test|m?probe)"
+# Operations in which a rank waits until another one receives.
+SENDS = r"(?i)^MPI_[sr]?send$"
 ADVICE = (
     "See in the trace what they did before: the operating system, data or allocations disturb them "
     "one after the other. Fewer points where all ranks meet wait less."
@@ -27,6 +29,10 @@ ADVICE = (
 ADVICE_MESSAGES = (
     "See in the trace what they did before they sent. Where ranks hand on what they received (a wavefront, a "
     "pipeline), send smaller pieces, so that the next rank begins earlier; else send before other work."
+)
+ADVICE_SENDS = (
+    "See in the trace what the receivers did before. Receive earlier (MPI_Irecv before that work), or send "
+    "without waiting (MPI_Isend)."
 )
 ADVICE_UNCHOSEN = "Analyze these ranks, too (--ranks): only then it shows what makes them late."
 ADVICE_COMPUTE = (
@@ -98,6 +104,14 @@ def _why(case: Case, rest: pl.DataFrame, who: str) -> tuple[str, str]:
     unknown = waits.filter(pl.col("waited_for").is_null())
     if case.run.unchosen and 2 * unknown["exposed_waiting_ns"].sum() > waits["exposed_waiting_ns"].sum():
         return _for_unchosen(case, unknown), ADVICE_UNCHOSEN
+    sends = waits.filter(pl.col("operation").str.contains(SENDS))
+    share = float(sends["exposed_waiting_ns"].sum()) / max(float(waits["exposed_waiting_ns"].sum()), 1.0)
+    # Collectives wait for those that the late receivers delayed, too.
+    if 3 * share > 1:
+        late = sends.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
+        most = late.filter(pl.col("exposed_waiting_ns") >= LEAST_WAIT.value * pl.col("exposed_waiting_ns").max())
+        receivers = few_ranks(most["waited_for"].sort().to_list())
+        return f"{who} wait for others, {100 * share:.0f} % of it in sends until {receivers} receive,", ADVICE_SENDS
     messages = pl.col("operation").str.contains(RECEIVES)
     of_messages = rest.filter(messages)["exposed_waiting_ns"].sum()
     if 2 * of_messages > rest["exposed_waiting_ns"].sum() or _in_a_chain(rest, messages):

@@ -13,6 +13,7 @@ from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
+from nsys2prv.analysis.findings.exposed_waiting import _why
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_on_path import OnPath
@@ -569,3 +570,17 @@ def test_time_in_waits_for_asynchronous_transfers_asks_for_progress_of_mpi(opera
     of_mpi = {c: pl.lit(v).cast(t) for c, v, t in zip(("operation", "kind"), (operation, "mpi"), text, strict=True)}
     (found,) = exposed_transfer(case._replace(exposed=case.exposed.with_columns(**of_mpi)))
     assert ("MPI_Test" in found.advice, "Overlap" in found.advice) == (asynchronous, not asynchronous)
+
+
+def test_waiting_in_sends_names_the_late_receivers() -> None:
+    """Rank 1 receives late from rank 0, and rank 3 from rank 2: none of them is late for the others."""
+    case = case_of(analysis_of(program("0| k @0 5-400, n @10 400-905\n1| k @0 5-900, n @10 900-905")))
+    waits = case.exposed.filter(pl.col("exposed_waiting_ns") > 0).head(1)
+    of_mpi = {"operation": pl.lit("MPI_Send").cast(waits.schema["operation"])}
+    pairs = [
+        waits.with_columns(rank=pl.lit(a, pl.Int64), waited_for=pl.lit(b, pl.Int64), **of_mpi)
+        for a, b in ((0, 1), (2, 3))
+    ]
+    what, advice = _why(case, pl.concat(pairs), "Ranks")
+    assert what == "Ranks wait for others, 100 % of it in sends until ranks 1 and 3 receive,"
+    assert "MPI_Irecv" in advice
