@@ -25,8 +25,8 @@ SMALLER = Words(general="", pytorch="BF16 gradients, ", jax="gradients in bfloat
 # Calls that start operations of MPI without waiting for them, and those that then wait.
 ASYNCHRONOUS = r"^MPI_(Wait|I[a-z])"
 ADVICE_PROGRESS = (
-    "The program works while MPI transfers, but the time goes in MPI_Wait: MPI makes little progress meanwhile. Let it "
-    "(a progress thread of MPI, or MPI_Test between pieces of the work), or send less (fewer and larger messages)."
+    "The time goes in MPI_Wait: work before it, let MPI progress meanwhile (a progress thread, MPI_Test between pieces "
+    "of work), or send less (fewer, larger messages)."
 )
 
 
