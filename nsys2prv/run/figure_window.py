@@ -18,7 +18,7 @@ from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.objects import NO_ROW, Objects
-from nsys2prv.run.processes import distinct_ranks
+from nsys2prv.run.ranks import numbers_of_tasks
 from nsys2prv.run.repeats import ReportRepeats, choose_milestone, numbered_steps
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
@@ -98,7 +98,7 @@ def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
     working = every.join(every.filter(pl.col("kind") == STREAM), on="task", how="semi")
     times = _recorded(working if working.height else every).values()
     otherwise = all_recorded(times, drawn.active, drawn.captures)
-    ranks = dict(enumerate(distinct_ranks(objects.ranks)))
+    ranks = dict(enumerate(numbers_of_tasks(objects.ranks)))
     return steady_window(parts, recorded, ranks, otherwise, cut if drawn.cut else None)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 import polars as pl
@@ -88,13 +88,6 @@ def with_ranks(alignment: Alignment, tasks: Sequence[Task]) -> Alignment:
         for report, own in zip(alignment.reports, ranks, strict=True)
     ]
     return alignment._replace(reports=tuple(reports))
-
-
-def distinct_ranks(ranks: Sequence[int | None]) -> tuple[int, ...]:
-    """Give each task a rank of its own: one above the highest if it has none, or an earlier task's."""
-    first = {rank: n for n, rank in reversed(list(enumerate(ranks)))}
-    free = count(max((rank for rank in first if rank is not None), default=-1) + 1)
-    return tuple(next(free) if rank is None or first[rank] != n else rank for n, rank in enumerate(ranks))
 
 
 def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:

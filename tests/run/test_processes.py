@@ -11,8 +11,8 @@ from nsys2prv.model.interning import PLACE, THREAD, Place
 from nsys2prv.report.identity import Process
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.hosts import find_hosts
-from nsys2prv.run.processes import distinct_ranks, find_tasks
-from nsys2prv.run.ranks import RankFrom
+from nsys2prv.run.processes import find_tasks
+from nsys2prv.run.ranks import RankFrom, numbers_of_tasks
 from nsys2prv.run.report_summary import PLACE_USE, Summary
 
 
@@ -116,5 +116,5 @@ def test_the_rank_of_a_launcher_is_that_of_none_of_the_processes_it_started() ->
 
 
 def test_tasks_without_a_rank_of_their_own_are_numbered_behind_the_others() -> None:
-    assert distinct_ranks([3, None, 1, 3, None]) == (3, 4, 1, 5, 6)
-    assert distinct_ranks([None, None]) == (0, 1)
+    assert numbers_of_tasks([3, None, 1, 3, None]) == (3, 4, 1, 5, 6)
+    assert numbers_of_tasks([None, None]) == (0, 1)

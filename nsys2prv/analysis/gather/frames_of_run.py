@@ -49,7 +49,7 @@ from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
-from nsys2prv.run.processes import distinct_ranks
+from nsys2prv.run.ranks import numbers_of_tasks
 
 # Families that analysis reads. GPU metrics are stored one by one.
 GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
@@ -136,7 +136,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
 
 def _tasks(plan: Plan) -> tuple[AnalyzedTask, ...]:
     objects, of_run = plan.objects, _ranks_of_run(plan)
-    named = zip(distinct_ranks(objects.ranks), objects.tasks, objects.task_node, strict=True)
+    named = zip(numbers_of_tasks(objects.ranks), objects.tasks, objects.task_node, strict=True)
     return tuple(
         AnalyzedTask(rank, name, objects.nodes[node - 1], n in of_run) for n, (rank, name, node) in enumerate(named)
     )
