@@ -1,4 +1,4 @@
-"""Numbers of NVTX events in a report, for the families that draw them, where they are not drawn."""
+"""NVTX events of a report, piece by piece; their numbers, for the families that draw them, where they are not drawn."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _known: WeakKeyDictionary[Report, NvtxCounts] = WeakKeyDictionary()
 def nvtx_counts(report: Report, limits: Limits = DEFAULT_LIMITS) -> NvtxCounts:
     """Count the NVTX events of a report by what they are, piece by piece."""
     if report not in _known:
-        parts = [_counted(rows) for rows in _pieces(report, limits)]
+        parts = [_counted(rows) for rows in nvtx_pieces(report, limits)]
         _known[report] = NvtxCounts(*map(sum, zip(*parts, strict=True))) if parts else NvtxCounts(0, 0, 0, 0)
     return _known[report]
 
 
-def _pieces(report: Report, limits: Limits) -> Iterator[NvtxRows]:
+def nvtx_pieces(report: Report, limits: Limits) -> Iterator[NvtxRows]:
     """Yield the NVTX events of a report. Each piece is read with all names of domains, wherever these stand."""
     columns = NVTX_READS[schema.NVTX]
     size = limits.piece_rows(len(columns))

@@ -11,6 +11,7 @@ from nsys2prv.model.interning import GPU
 from nsys2prv.report.diagnostics import is_routine, is_serial, is_unprocessed
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.report_summary import Summary
 
 
 def renumbered(plan: Plan, tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
@@ -50,11 +51,13 @@ def other_losses(plan: Plan, minor: bool) -> Iterator[str]:
 
 def recorded_families(plan: Plan) -> frozenset[str]:
     """Return the families with rows in any report, chosen or not, drawn or not."""
-    found = {family for s in plan.summaries for family, rows in s.off.items() if rows}
-    for summary in plan.summaries:
-        found.update(summary.uses["family"].unique())
-        found.update(family for family, count in summary.counts.items() if count.rows or count.dropped)
-    return frozenset(found)
+    return frozenset().union(*map(families_in, plan.summaries))
+
+
+def families_in(summary: Summary) -> frozenset[str]:
+    """Return the families with rows in a report, drawn or not."""
+    counted = (family for family, count in summary.counts.items() if count.rows or count.dropped)
+    return frozenset((*(f for f, rows in summary.off.items() if rows), *summary.uses["family"].unique(), *counted))
 
 
 def runs_serially(plan: Plan) -> bool:

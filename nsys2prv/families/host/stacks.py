@@ -22,7 +22,9 @@ def stack_labels(source: Source, ids: pl.Series, stacks: pl.DataFrame, kinds: Ma
     `ids`: the wanted stacks, in the order of the rows to return. `stacks` has COLUMNS. A stack without a function
     at the first depth of all has NO_STACK there. Stacks that go deeper than the last are counted.
     """
-    return depth_labels(source, ids, _named(source, stacks.filter(pl.col("id").is_in(ids.unique().implode()))), kinds)
+    return depth_labels(
+        source, ids, named_entries(source, stacks.filter(pl.col("id").is_in(ids.unique().implode()))), kinds
+    )
 
 
 def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
@@ -40,8 +42,11 @@ def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Map
     return pl.DataFrame(columns)
 
 
-def _named(source: Source, stacks: pl.DataFrame) -> pl.DataFrame:
-    """Return the stacks' entries with `name`: the function, or the module if the function is unknown."""
+def named_entries(source: Source, stacks: pl.DataFrame) -> pl.DataFrame:
+    """Return the stacks' entries (COLUMNS) with `name`, the function, or the module if that is unknown; and `file`.
+
+    `file` is the module's, without its folders. Notes of the profiler are left out.
+    """
     source.count_missing_texts(stacks["symbol"])
     key = ["symbol", "module", "unresolved"]
     distinct = stacks.select(key).unique(maintain_order=True)
@@ -49,6 +54,7 @@ def _named(source: Source, stacks: pl.DataFrame) -> pl.DataFrame:
     symbol = source.texts(distinct["symbol"])
     names = distinct.with_columns(
         name=pl.when(pl.col("unresolved") != 0).then(pl.format("[{}]", module)).otherwise(symbol),
+        file=module,
         note=(pl.col("unresolved") == 0) & symbol.str.contains(NOTE),
     )
     return stacks.join(names, on=key, how="left", nulls_equal=True, maintain_order="left").filter(~pl.col("note"))

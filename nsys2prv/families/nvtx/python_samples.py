@@ -36,21 +36,26 @@ def _frames(source: Source, state: None) -> Frames[None]:
     samples = on_threads(source, source.ranges().filter(from_profiler()))
     if samples.is_empty():
         return
+    read = with_stacks(source, samples)
+    yield _drawn(source, read.filter(pl.col("domain").is_in(PYTHON_SAMPLING)), PYTHON_SAMPLE)
+    yield _drawn(source, read.filter(pl.col("domain") == PYTHON_ON_CUDA), PYTHON_CUDA)
+
+
+def with_stacks(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
+    """Return those of some samples whose stack can be read, with `id`, their row, `Thread state` and `Frames`."""
     strings = source.report.strings.rename({"id": "jsonTextId", "text": "json"})
     texts = samples.join(strings, on="jsonTextId", how="left", maintain_order="left")
     payloads = decoded(texts.select(pl.coalesce("jsonText", "json")).to_series(), _PAYLOAD)
     stacks = texts.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
     read = stacks.drop_nulls("stack")
     source.tally.drop(Loss.NO_PYTHON_STACK, stacks.height - read.height)
-    read = read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
-    yield _drawn(source, read.filter(pl.col("domain").is_in(PYTHON_SAMPLING)), PYTHON_SAMPLE)
-    yield _drawn(source, read.filter(pl.col("domain") == PYTHON_ON_CUDA), PYTHON_CUDA)
+    return read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
 
 
 def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) -> Intervals:
     """Return samples as instants of a family of types: the function, then its callers."""
     function, *callers = (kind.key for kind in kinds)
-    labels = depth_labels(source, samples["id"], _functions(source, samples), dict(enumerate(kinds)))
+    labels = depth_labels(source, samples["id"], stack_functions(source, samples), dict(enumerate(kinds)))
     instants = samples.with_columns(
         pl.col("Thread state")
         .replace_strict(STATE_NUMBERS, default=None, return_dtype=pl.Int64)
@@ -62,13 +67,17 @@ def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) ->
     return source.thread_intervals(frame, (*callers, PYTHON_STATE.key))
 
 
-def _functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
-    """Return the functions on the samples' stacks, the innermost first: id, stackDepth, name."""
+def stack_functions(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
+    """Return the functions on the samples' stacks, the innermost first: id, stackDepth, name, function and path.
+
+    `name` is that of the function with the name of its file, `path` the file's. `samples`: see `with_stacks`.
+    """
     each = samples.select("id", frame="Frames").explode("frame").drop_nulls("frame")
     each = each.with_columns(pl.col("frame").struct.unnest(), stackDepth=pl.int_range(pl.len()).over("id"))
     distinct = each.select("Function", "File").unique(maintain_order=True)
-    function, file = (_unescaped(source.texts(distinct[c])) for c in ("Function", "File"))
-    names = distinct.with_columns(name=pl.format("{} ({})", function, file.str.replace(r"^.*/", "")))
+    function, path = (_unescaped(source.texts(distinct[c])) for c in ("Function", "File"))
+    named = pl.format("{} ({})", function, path.str.replace(r"^.*/", ""))
+    names = distinct.with_columns(name=named, function=function, path=path)
     return each.join(names, on=["Function", "File"], how="left", maintain_order="left")
 
 
