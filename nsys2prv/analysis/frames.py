@@ -206,6 +206,8 @@ class Run(NamedTuple):
     # None without such files.
     profiled: pl.DataFrame | None = None
     figures: pl.DataFrame | None = None
+    # Reads the samples of host threads (HOST_SAMPLE, see gather.host_samples), once; None: there are no reports.
+    host_samples: Callable[[], pl.DataFrame] | None = None
 
     @property
     def ranks(self) -> dict[int, int]:

@@ -107,7 +107,9 @@ def _pair(key: str, value: Any) -> tuple[str, str]:
     """Return name and value of a piece of evidence as texts."""
     unit = unit_of(key)
     if isinstance(value, list | tuple):
-        return key.replace("_", " "), ", ".join(map(str, value))
+        # Of functions each is a list itself: name, module, share.
+        texts = (" ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value)
+        return key.replace("_", " "), ", ".join(texts)
     if unit is None or not unit.sign:
         return key.replace("_", " "), str(value)
     return words_of(key) or _NOUNS[unit.sign], f"{unit.text(value)} {unit.sign}"

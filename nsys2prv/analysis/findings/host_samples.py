@@ -1,15 +1,147 @@
-"""Samples of what hosts do: where to see them if the reports hold any, else how to record them."""
+"""Samples of what hosts do while devices have no work: the functions that they name, else how to see or record some."""
 
 from __future__ import annotations
 
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.findings.starved import idle_gaps, idle_of_launchers
+from nsys2prv.analysis.findings.thresholds import FEWEST_SAMPLES, NAMED_FUNCTION, NAMED_TOO
 from nsys2prv.analysis.frames import Run
+from nsys2prv.errors import short
 from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES
 from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
+from nsys2prv.intervals.grouped import Axis
+from nsys2prv.intervals.spans import Indices, Spans, intersection, time_in
+from nsys2prv.run.objects import NO_ROW
+
+# Functions of the evidence, and of a sentence at most.
+IN_EVIDENCE, IN_TEXT = 5, 3
 
 
-def see_samples(run: Run) -> str:
-    """Return the words on samples of the functions of hosts: how to draw those of the reports, else to record some."""
-    held = [family.name for family in (CPU_SAMPLES, PYTHON_SAMPLES) if family.name in run.recorded_families]
-    if held:
+class Seen(NamedTuple):
+    """What samples say of hosts: how many there are, functions with their file and share, and the words on these.
+
+    The words are empty where no function has a share worth saying.
+    """
+
+    samples: int = 0
+    functions: tuple[tuple[str, str, float], ...] = ()
+    text: str = ""
+
+    @property
+    def evidence(self) -> dict[str, Any]:
+        """Return the evidence of a finding; nothing without samples."""
+        functions = [[*named, round(share, 3)] for *named, share in self.functions]
+        return {"samples": self.samples, "functions": functions} if self.samples else {}
+
+
+def see_samples(run: Run, seen: Seen) -> str:
+    """Return the words on samples of hosts: what they say, else how to draw those of the reports, else to record some.
+
+    `seen`: of the time that a finding speaks of.
+    """
+    if seen.text:
+        return seen.text
+    if held := _held(run):
         return f"the reports hold samples (nsys2prv translate RUN --also {','.join(held)})"
     return "record CPU samples or Python stacks (nsys profile --sample=process-tree --python-sampling=true)"
+
+
+def _held(run: Run) -> list[str]:
+    """Return the families of samples that the reports hold, those of Python last."""
+    return [family.name for family in (CPU_SAMPLES, PYTHON_SAMPLES) if family.name in run.recorded_families]
+
+
+def seen_functions(case: Case, covered: Spans, rank: int | None = None, waiting: bool = False) -> Seen:
+    """Return what samples say of the threads that launch next, while devices have no launched work.
+
+    `covered`: the time that counts (ns of the trace); `rank`: only of its process; `waiting`: only while these threads
+    wait for the system, of which CPU samples tell what the other threads of their processes do.
+    """
+    held = _held(case.run)
+    if case.run.host_samples is None or not held:
+        return Seen()
+    launchers = case.launchers
+    idle = idle_of_launchers(launchers, idle_gaps(case.analysis, covered))
+    if waiting:
+        idle = intersection(idle, launchers.in_system)
+    samples = case.run.host_samples()
+    if rank is not None:
+        samples = samples.filter(pl.col("task") == case.run.task_by_rank[rank])
+    found = []
+    # Python samples name the code of the program, and hold threads that wait, too.
+    for family in reversed(held):
+        own = samples.filter(pl.col("family") == family)
+        kind = "Python samples" if family == PYTHON_SAMPLES.name else "samples"
+        if waiting and family == CPU_SAMPLES.name:
+            there, whose = _of_others(case, own, idle), "other threads of these processes meanwhile"
+        else:
+            own = own.filter(pl.col("row") != NO_ROW)
+            there, whose = _within(own, launchers.rows, "row", launchers.axis, idle), "launching threads in these times"
+        found.append(_seen(there, f"{kind} of {whose}"))
+    return next((one for one in found if one.text), max(found, key=lambda one: one.samples))
+
+
+def _within(samples: pl.DataFrame, members: Indices, column: str, axis: Axis, spans: Spans) -> pl.DataFrame:
+    """Return the samples inside spans on an axis whose groups are the `members`, values of a column, in order."""
+    own = samples.filter(pl.col(column).is_in(pl.Series(members).implode()))
+    at = axis.at(np.searchsorted(members, own[column].to_numpy()), own["time"].to_numpy())
+    return own.filter(pl.Series(time_in(spans, at + 1) > time_in(spans, at), dtype=pl.Boolean()))
+
+
+def _of_others(case: Case, samples: pl.DataFrame, idle: Spans) -> pl.DataFrame:
+    """Return the samples of threads that do not launch, of a process of which a thread is idle."""
+    axis, rows = case.launchers.axis, case.launchers.rows
+    callers = case.run.work.select("caller_row", "task").drop_nulls().unique("caller_row").sort("caller_row")
+    task = callers["task"].to_numpy()[axis.group(idle.start)]
+    tasks = np.arange(len(case.run.tasks))
+    by_task = Axis(axis.low, axis.high, len(tasks))
+    spans = by_task.union(task, axis.time(idle.start), axis.time(idle.end))
+    others = (pl.col("row") == NO_ROW) | ~pl.col("row").is_in(pl.Series(rows).implode())
+    return _within(samples.filter(others), tasks, "task", by_task, spans)
+
+
+def _seen(samples: pl.DataFrame, what: str) -> Seen:
+    """Return what samples say. `what`: whose they are."""
+    count = samples.height
+    shares = _shares(samples, "function", "file")
+    named = tuple((str(name), str(file or ""), float(share)) for name, file, share in shares.head(IN_EVIDENCE).rows())
+    if count < FEWEST_SAMPLES.value:
+        return Seen(count, named)
+    said = _listed([share for *_, share in named], [_told(name, file) for name, file, _ in named])
+    if not said:
+        files = _shares(samples, "file").head(IN_TEXT)
+        said = _listed(files["share"].to_list(), [_module(file or "?") for file in files["file"]])
+    return Seen(count, named, f"of the {count:,} {what} {said}" if said else "")
+
+
+def _told(name: str, file: str) -> str:
+    """Return the words on a function; where it is unknown, on its module."""
+    if name == f"[{file}]":
+        return f"{_module(file)} (functions unknown)"
+    return f"`{short(name, 40)}`{f' ({_module(file)})' if file else ''}"
+
+
+def _module(file: str) -> str:
+    """Return the name of a library without its ending: `_mt19937` of `_mt19937.cpython-312-x86_64-linux-gnu.so`."""
+    return re.sub(r"\.(cpython|abi3|so)\b.*", "", file)
+
+
+def _shares(samples: pl.DataFrame, *by: str) -> pl.DataFrame:
+    """Return columns as texts and the `share` of the samples that have these, the largest first."""
+    texts = samples.select(pl.col(c).cast(pl.String) for c in by)
+    shares = texts.group_by(by).agg(share=pl.len() / max(samples.height, 1))
+    return shares.sort("share", *by, descending=[True, *(False for _ in by)])
+
+
+def _listed(shares: list[float], names: list[str]) -> str:
+    """Return `31 % are in f, 16 % in g`; nothing where the largest share is too small."""
+    if not shares or shares[0] < NAMED_FUNCTION.value:
+        return ""
+    enough = [n for n, share in enumerate(shares[:IN_TEXT]) if share >= NAMED_TOO.value]
+    return ", ".join(f"{100 * shares[n]:.0f} % {'are ' * (n == 0)}in {names[n]}" for n in enough)

@@ -15,6 +15,7 @@ from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, dela
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_copies import advice_on_pageable
+from nsys2prv.analysis.findings.host_samples import Seen, seen_functions
 from nsys2prv.analysis.findings.imbalance import uneven_host
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
@@ -22,6 +23,7 @@ from nsys2prv.analysis.findings.longer_call import longer_call
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
 from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.findings.shares_of_launches import advice_on_launches
+from nsys2prv.analysis.findings.starved import kept_time
 from nsys2prv.analysis.findings.system_waiting import advice_on_call
 from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
@@ -89,6 +91,7 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
     predicted = gain >= GAINED.value * delay
     cost = min(gain if predicted else case.slack(late.waiting), delay)
     device = [n for n, one in enumerate(case.run.devices) if one.rank == late.member]
+    seen = _seen(case, late.member, cause)
     starved = case.starved.filter(pl.col("device").is_in(device)).select(
         usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
     )
@@ -97,7 +100,7 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
         "late-rank",
         _title(case, late, cause, delay, cost),
         cost,
-        _advice(case, late.member, cause),
+        _advice(case, late.member, cause, seen),
         ranks=(late.member,),
         iterations=case.iterations,
         evidence={
@@ -108,6 +111,7 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
             "gain_without_delays_ns": round(gain),
             "waiting_hosts_wait_ns": round(case.slack(late.waiting)),
             "its_device_starved_ns": round(idle),
+            **seen.evidence,
         },
         confidence="high" if predicted else "medium",
         command="nsys2prv whatif RUN --set delay=0" if predicted else "nsys2prv analyze RUN --show waiting,causes",
@@ -139,11 +143,12 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
     cost = min(gain if predicted else case.slack(late.waiting), late.ns)
     what = f"Rank {late.rank}'s {host_work(late.name)}"
     cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations, 1.0)
+    seen = _seen(case, late.rank, cause)
     return Finding(
         "late-rank",
         f"{what} delays {_whom(late.waiting)} by {_how_long(case, cause, late.ns, cost)}",
         cost,
-        _advice(case, late.rank, cause),
+        _advice(case, late.rank, cause, seen),
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
@@ -152,6 +157,7 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
             "waiting_ranks": list(late.waiting),
             "exposed_waiting_ns": round(late.ns),
             "gain_without_delays_ns": round(gain),
+            **seen.evidence,
         },
         confidence="medium",
         command="nsys2prv whatif RUN --set delay=0" if predicted else "nsys2prv analyze RUN --show waiting,causes",
@@ -160,7 +166,14 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
     )
 
 
-def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
+def _seen(case: Case, rank: int, cause: ChiefCause | None) -> Seen:
+    """Return what samples say of the host of a late rank; nothing where its host is not the cause."""
+    if cause and cause.kind in (TRANSFER, COPYING):
+        return Seen()
+    return seen_functions(case, kept_time(case.analysis), rank, waiting=bool(_system_call(case, rank, cause)))
+
+
+def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
     of_mpi = (case.exposed["kind"] == MPI).any()
     if cause and cause.kind == TRANSFER and not _in_messages(case, rank):
         return (
@@ -182,17 +195,15 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None) -> str:
         )
     enters = " or enters MPI" if of_mpi else ""
     before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
+    causes = f"data, Python, other processes on its cores, binding to cores{memory}, more profiling than on other ranks"
     posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
     return (
         interpreter_lock(case, (rank,), cause.name if cause else "")
         or _own_waits(case, rank)
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)
-        or _own_call(case, rank, cause)
-        or (
-            f"See what the host of rank {rank} does before {before}: data, Python, other processes on its "
-            f"cores, binding to cores{memory}, more profiling than on other ranks.{posted}"
-        )
+        or _own_call(case, rank, cause, seen)
+        or f"See what the host of rank {rank} does before {before}: {seen.text or causes}.{posted}"
     )
 
 
@@ -202,11 +213,17 @@ def _in_messages(case: Case, rank: int) -> bool:
     return 2 * float(own.filter(of_messages)["transfer_ns"].sum()) > float(own["transfer_ns"].sum())
 
 
-def _own_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
+def _own_call(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
     """Return what to do about a host that is late as it is in a call of the system; else an empty text."""
+    call = _system_call(case, rank, cause)
+    return advice_on_call(case, call, seen) if call else ""
+
+
+def _system_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
+    """Return the call of the system that makes a host late; else an empty text."""
     call, task = call_of(cause.name) if cause else "", case.run.task_by_rank[rank]
     named = (pl.col("kind") == "os") & (pl.col("name") == call) & (pl.col("task") == task)
-    return "" if case.run.calls.filter(named).is_empty() else advice_on_call(case, call)
+    return "" if case.run.calls.filter(named).is_empty() else call
 
 
 def _own_waits(case: Case, rank: int) -> str:

@@ -13,7 +13,7 @@ from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
-from nsys2prv.analysis.findings.host_samples import see_samples
+from nsys2prv.analysis.findings.host_samples import Seen, see_samples, seen_functions
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.long_calls import COPY_IN_BACKGROUND, advice_on_long_call, calls_meanwhile, long_call
 from nsys2prv.analysis.findings.many_operations import advice_on_operations
@@ -25,6 +25,7 @@ from nsys2prv.analysis.findings.thresholds import (
     LONG_PAUSE,
     NEARLY_ALL,
     ONE_PAUSE,
+    ONE_PLACE,
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
 )
@@ -83,10 +84,15 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     a_device = max(int(kernels["count"][0]) / case.step_count / devices, 1)
     median, gap = float(kernels["kernel_p50_ns"][0]), mean / a_device
     of_short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
+    seen = seen_functions(case, case.usual_time())
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
     kind = "blocking-launches" if blocking else "launch-bound" if of_short else "host-bound"
     title, advice = (
-        _of_blocking() if blocking else _of_launches(case, a_device, median, gap) if of_short else _of_host(case, mean)
+        _of_blocking()
+        if blocking
+        else _of_launches(case, a_device, median, gap, seen)
+        if of_short
+        else _of_host(case, mean, seen)
     )
     yield Finding(
         kind,
@@ -102,6 +108,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
             "kernel_p50_ns": round(median),
             "call_p50_ns": kernels["call_p50_ns"][0],
             "gap_ns_a_kernel": round(gap),
+            **seen.evidence,
         },
         confidence="high" if least >= 0.5 * mean else "medium",
         command="nsys2prv analyze RUN --show launches,queues,idle",
@@ -137,15 +144,15 @@ def _of_blocking() -> tuple[str, str]:
     )
 
 
-def _of_launches(case: Case, kernels: float, median: float, gap: float) -> tuple[str, str]:
+def _of_launches(case: Case, kernels: float, median: float, gap: float, seen: Seen) -> tuple[str, str]:
     """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly.
 
-    `gap`: time of a kernel in which the device has no work (ns). A CUDA graph holds no call that waits for the device
-    (CUDA programming guide, prohibited operations of a capture).
+    `gap`: time of a kernel in which the device has no work (ns); `seen`: what samples say. A CUDA graph holds no call
+    that waits for the device (CUDA programming guide, prohibited operations of a capture).
     """
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
-        f"{_processes_for_gpus(case)}{_advice_on_places(case, gap)}{_advice_on_waits(case)}"
+        f"{_processes_for_gpus(case)}{_advice_on_places(case, gap, seen)}{_advice_on_waits(case)}"
         f"{advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS.of(case.framework)}",
     )
 
@@ -158,11 +165,14 @@ def _of_graphs(case: Case) -> str:
     return f"{LARGER_GRAPHS.of(case.framework)}{NODES_COST if one_by_one else ''}"
 
 
-def _advice_on_places(case: Case, gap: float) -> str:
+def _advice_on_places(case: Case, gap: float, seen: Seen) -> str:
     """Return advice on a pause that no launch explains, or on the range with most of the time; empty without these."""
     pause, busiest = places_of_launches(case, case.usual_time(), LONG_PAUSE.value * gap)
     if pause is not None:
-        return f"Not all of it is launches: see what the host does{pause_text(pause)}. "
+        # Samples of launches are in many functions of the framework and the driver.
+        chief = seen.functions and seen.functions[0][-1] >= ONE_PLACE.value
+        did = f": {seen.text}" if chief and seen.text else ""
+        return f"Not all of it is launches: see what the host does{pause_text(pause)}{did}. "
     return f"Most of that time is in `{short(busiest, 40)}`: begin there. " if busiest else ""
 
 
@@ -182,10 +192,10 @@ def _advice_on_waits(case: Case) -> str:
     )
 
 
-def _of_host(case: Case, starved: float) -> tuple[str, str]:
+def _of_host(case: Case, starved: float, seen: Seen) -> tuple[str, str]:
     """Return title and advice where the host does other things than to launch for the device.
 
-    `starved`: time in which a device has nothing launched (ns of an iteration, the mean).
+    `starved`: time in which a device has nothing launched (ns of an iteration, the mean); `seen`: what samples say.
     """
     if (gpus := _gpus_of_a_thread(case)) > 1:
         return (
@@ -214,7 +224,7 @@ def _of_host(case: Case, starved: float) -> tuple[str, str]:
     return (
         "Host-bound: the device has no work while the host is busy between launches",
         f"{_processes_for_gpus(case)}{advice_on_graphs(case)}See what the host does{place or ' between launches'}: "
-        f"{see_samples(case.run)}; move that work off the launching thread or out of the loop.",
+        f"{see_samples(case.run, seen)}; move that work off the launching thread or out of the loop.",
     )
 
 

@@ -12,6 +12,7 @@ from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, long_ones_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
+from nsys2prv.analysis.findings.host_samples import Seen, seen_functions
 from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.frames import at_longest
@@ -53,7 +54,9 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     if (starving + computing) * count < EXPLAINS.value * long.excess_ns:
         return
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
-    cause, advice = _cause(case, of_host=starving > computing)
+    of_host = starving > computing
+    seen = seen_functions(case, case.long_steps.spans) if of_host else Seen()
+    cause, advice = _cause(case, of_host, seen)
     yield Finding(
         "long-iterations",
         f"{count} of {most} iterations ({_named(long.lengths)}) {'takes' if count == 1 else 'take'} {text_ms(length)}, "
@@ -67,6 +70,7 @@ def long_iterations(case: Case) -> Iterator[Finding]:
             "excess_ns": round(long.excess_ns / case.step_count),
             "host_busy_longer_ns": round(starving),
             "compute_longer_ns": round(computing),
+            **seen.evidence,
         },
         confidence="medium",
         command="nsys2prv analyze RUN --show iterations,idle",
@@ -96,8 +100,11 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _cause(case: Case, of_host: bool) -> tuple[str, str]:
-    """Return what is in the long iterations, and advice. `of_host`: they are longer because devices have no work."""
+def _cause(case: Case, of_host: bool, seen: Seen) -> tuple[str, str]:
+    """Return what is in the long iterations, and advice. `of_host`: they are longer because devices have no work.
+
+    `seen`: what samples say of hosts then.
+    """
     longer, usual = _kernels(case)
     single = case.long_steps.found.height == 1
     if longer > SAME_COUNT.value * usual:
@@ -112,9 +119,10 @@ def _cause(case: Case, of_host: bool) -> tuple[str, str]:
         )
     if of_host:
         place = pause_text(chief_pause(case, case.long_steps.spans))
+        seen_there = f"{seen.text}. Move it to another thread or process" if seen.text else ""
         return (
             "the host is busy meanwhile, and the device has no work",
-            f"See what the host does in them{place}: {HOST_WORK.of(case.framework)}, or do it less often.",
+            f"See what the host does in them{place}: {seen_there or HOST_WORK.of(case.framework)}, or do it less often.",
         )
     return (
         f"{'it computes' if single else 'they compute'} longer, with as many kernels",

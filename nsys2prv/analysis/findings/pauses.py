@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.finding import Finding, severity_of
 from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.host_samples import see_samples
+from nsys2prv.analysis.findings.host_samples import see_samples, seen_functions
 from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS
 from nsys2prv.analysis.findings.system_waiting import OF_FILES, OF_PROCESSES
@@ -90,11 +90,11 @@ def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str,
     idle = int((gaps.found["until"] - gaps.found["start"]).sum())
     calls = system_calls(case.run, case.launchers, gaps)
     if calls.is_empty() or calls["ns"][0] < ONE_PLACE.value * idle:
-        place = pause_text(chief_pause(case, found))
+        place, seen = pause_text(chief_pause(case, found)), seen_functions(case, found)
         return (
             "hosts are busy, and devices have no work",
-            {},
-            f"See what hosts do there{place}: {see_samples(case.run)}.",
+            seen.evidence,
+            f"See what hosts do there{place}: {see_samples(case.run, seen)}.",
         )
     name, ns, count = calls.row(0)
     mean = ns / max(gaps.users["device"].n_unique(), 1)
@@ -103,5 +103,6 @@ def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str,
         return f"hosts are in `{name}`", evidence, OF_FILES
     if PROCESS_CALLS.match(name):
         return f"hosts are in `{name}`", evidence, OF_PROCESSES.of(case.framework)
-    waiting = OF_WAITING.of(case.framework).format(samples=see_samples(case.run))
-    return f"hosts are in `{name}` for {text_ms(mean)} of it", evidence, waiting
+    seen = seen_functions(case, found, waiting=True)
+    waiting = OF_WAITING.of(case.framework).format(samples=see_samples(case.run, seen))
+    return f"hosts are in `{name}` for {text_ms(mean)} of it", {**evidence, **seen.evidence}, waiting

@@ -185,14 +185,18 @@ def system_calls(run: Run, launchers: Launchers, gaps: Gaps) -> pl.DataFrame:
 
     Only time in which they wait for the system counts (see system_time).
     """
-    idle = intersection(launchers.axis.union(*_by_thread(launchers, gaps)), launchers.in_system)
+    idle = intersection(idle_of_launchers(launchers, gaps), launchers.in_system)
     return calls_inside(run, launchers.rows, launchers.axis, idle, pl.col("kind") == "os")
 
 
 def calls_in_gaps(run: Run, launchers: Launchers, gaps: Gaps, chosen: pl.Expr) -> pl.DataFrame:
     """Return `name`, `ns` and `calls` of the chosen calls of threads that launch next, by their time in idle times."""
-    idle = launchers.axis.union(*_by_thread(launchers, gaps))
-    return calls_inside(run, launchers.rows, launchers.axis, idle, chosen)
+    return calls_inside(run, launchers.rows, launchers.axis, idle_of_launchers(launchers, gaps), chosen)
+
+
+def idle_of_launchers(launchers: Launchers, gaps: Gaps) -> Spans:
+    """Return the idle times after which each thread launches, on the axis of the threads."""
+    return launchers.axis.union(*_by_thread(launchers, gaps))
 
 
 def calls_inside(run: Run, threads: Indices, each: Axis, inside: Spans, chosen: pl.Expr) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
-from nsys2prv.analysis.findings.host_samples import see_samples
+from nsys2prv.analysis.findings.host_samples import Seen, see_samples, seen_functions
 from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS, SLEEPS
 from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
@@ -52,6 +52,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     if not cost:
         return
     gaps = idle_gaps(case.analysis, kept_time(case.analysis))
+    seen = seen_functions(case, kept_time(case.analysis), waiting=True)
     in_turn = cost > IN_TURN.value * least
     if in_turn:
         # Devices may idle in none of these calls.
@@ -71,13 +72,14 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         _of_gloo(case, gaps)
         or interpreter_lock(case, case.run.ranks.values(), str(name))
         or _of_compiling(case)
-        or advice_on_call(case, str(name)),
+        or advice_on_call(case, str(name), seen),
         iterations=case.iterations,
         evidence={
             "call": name,
             **of_call,
             "idle_in_calls_ns": round(mean),
             "on_critical_path_ns": round(on_path.unexplained_ns),
+            **seen.evidence,
         },
         command="nsys2prv analyze RUN --show idle,api",
         cfg="basics/osrt",
@@ -85,13 +87,17 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     )
 
 
-def advice_on_call(case: Case, name: str) -> str:
-    """Return advice on a call of the system in which a thread that launches is, by what it is for."""
+def advice_on_call(case: Case, name: str, seen: Seen) -> str:
+    """Return advice on a call of the system in which a thread that launches is, by what it is for.
+
+    `seen`: what samples say of that time.
+    """
     if PROCESS_CALLS.match(name):
         return OF_PROCESSES.of(case.framework)
     if SLEEPS.match(name):
         return OF_SLEEPING
-    return OF_FILES if FILE_CALLS.match(name) else OF_OTHERS.of(case.framework).format(samples=see_samples(case.run))
+    others = OF_OTHERS.of(case.framework).format(samples=see_samples(case.run, seen))
+    return OF_FILES if FILE_CALLS.match(name) else others
 
 
 def _of_compiling(case: Case) -> str:

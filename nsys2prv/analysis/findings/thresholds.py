@@ -75,6 +75,9 @@ IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goe
 LONG_CALL = Threshold(100_000, "ns a call", "calls that make no context and load no code take 1 to 50 us")
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
 PART_PLACE = Threshold(0.25, "of the time without launched work", "where hundreds of launches share the rest")
+FEWEST_SAMPLES = Threshold(20, "samples", "of fewer, a share is left to chance")
+NAMED_FUNCTION = Threshold(0.2, "of the samples", "a function with less is one of many; then files are named")
+NAMED_TOO = Threshold(0.1, "of the samples", "beside a function with more, less hardly matters")
 LONG_PAUSE = Threshold(20, "times the time of a launch", "a host that launches all along makes no such pause")
 ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from nsys2prv.analysis.frames import (
     Run,
     Sampled,
 )
+from nsys2prv.analysis.gather.host_samples import read_host_samples
 from nsys2prv.analysis.gather.samples_of_run import samples_of
 from nsys2prv.analysis.gather.stored_intervals import (
     CALL_KINDS,
@@ -124,6 +125,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         launched_beyond=_launched_beyond(plan, span),
         communicator_sizes=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
         recorded_families=recorded_families(plan),
+        host_samples=cache(partial(read_host_samples, plan, span)),
         defects=find_defects(plan.summaries),
         serial=runs_serially(plan),
         recording=recording_of(plan),
