@@ -13,10 +13,11 @@ from nsys2prv.analysis.communication.nccl_bandwidths import nccl_bandwidths
 from nsys2prv.analysis.communication.overlap import overlap
 from nsys2prv.analysis.efficiency import NcclAs, Phase, efficiency, efficiency_by_occurrence
 from nsys2prv.analysis.explanation import explain
-from nsys2prv.analysis.frames import COPY, Run, cut_with_ns, parts_by, whole_with_ns
+from nsys2prv.analysis.frames import COPY, Run
 from nsys2prv.analysis.host import host_efficiency
 from nsys2prv.analysis.idle.idle_gaps import longest_gaps
 from nsys2prv.analysis.idle.launches import launches, queues
+from nsys2prv.analysis.interval_frames import cut_with_ns, parts_by, whole_with_ns
 from nsys2prv.analysis.iterations.iteration_times import ITERATION, compare_ranks, iterations
 from nsys2prv.analysis.iterations.located import locate, no_range
 from nsys2prv.analysis.iterations.phases import named, occurrences, phase_window, projected

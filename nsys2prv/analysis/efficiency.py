@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device, covered_by, covered_time
+from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device
+from nsys2prv.analysis.interval_frames import covered_by, covered_time
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans
 

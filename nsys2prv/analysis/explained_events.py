@@ -15,12 +15,13 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.communication.waiting import carried
-from nsys2prv.analysis.frames import Run, joined_in_row, tasks_of_devices
+from nsys2prv.analysis.frames import Run, tasks_of_devices
 from nsys2prv.analysis.graph.critical_path import COMPUTE, critical_path
 from nsys2prv.analysis.graph.dependencies import Graph, dependencies
 from nsys2prv.analysis.graph.edges import NO_NODE
 from nsys2prv.analysis.idle.idle_causes import idle_parts
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
+from nsys2prv.analysis.interval_frames import joined_in_row
 from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY, LAUNCH_QUEUES_FAMILY
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE, LAUNCH_QUEUE

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.frames import COPY, MPI, NCCL, Run, joined_in_row
+from nsys2prv.analysis.frames import COPY, MPI, NCCL, Run
 from nsys2prv.analysis.host import main_rows
+from nsys2prv.analysis.interval_frames import joined_in_row
 from nsys2prv.intervals.nesting import nesting
 from nsys2prv.model.palette import (
     CALLS_COLOR,

@@ -20,7 +20,8 @@ from runs import ARCHIVES, unpacked
 
 import nsys2prv
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, covered
+from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.interval_frames import covered
 from nsys2prv.analysis.question import Question
 from nsys2prv.families.registry import DEFAULT_FAMILIES
 from nsys2prv.intervals.spans import Spans, intersection, one_span, time_in, union

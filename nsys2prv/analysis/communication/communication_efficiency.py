@@ -15,7 +15,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.efficiency import Efficiency
-from nsys2prv.analysis.frames import NCCL, Run, covered_by
+from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, Times, time_in
 

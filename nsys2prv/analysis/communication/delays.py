@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import MPI, Run, covered, covered_by, covered_time
+from nsys2prv.analysis.frames import MPI, Run
 from nsys2prv.analysis.graph.device_waits import recorded_wait
+from nsys2prv.analysis.interval_frames import covered, covered_by, covered_time
 from nsys2prv.analysis.iterations.phases import phase_ranges, projected
 from nsys2prv.analysis.iterations.window import recorded
 from nsys2prv.families.nvtx.range_patterns import pattern_of

@@ -6,7 +6,8 @@ import polars as pl
 
 from nsys2prv.analysis.communication.computed import computed_until
 from nsys2prv.analysis.communication.waiting import since_recorded, with_last
-from nsys2prv.analysis.frames import Run, at_longest
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank

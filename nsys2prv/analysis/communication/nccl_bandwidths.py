@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.frames import NCCL, Run, whole_with_ns
+from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.families.nccl.bandwidth import bandwidths
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model.event_types import NCCL_OPERATION

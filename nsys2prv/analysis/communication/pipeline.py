@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run, covered_time
+from nsys2prv.analysis.frames import NCCL, Run
+from nsys2prv.analysis.interval_frames import covered_time
 from nsys2prv.analysis.iterations.phases import OCCURRENCE, phase_of, phase_ranges, projected
 from nsys2prv.model.frames import RECEIVE, SEND
 from nsys2prv.run.milestone_kinds import OPTIMIZER

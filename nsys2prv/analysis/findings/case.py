@@ -16,8 +16,9 @@ from nsys2prv.analysis.findings.framework import Framework, framework_of
 from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_time, starved, starved_time
 from nsys2prv.analysis.findings.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
-from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run, covered_by, cut_with_ns, whole_with_ns
+from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
+from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference

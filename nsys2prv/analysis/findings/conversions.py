@@ -10,7 +10,8 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
-from nsys2prv.analysis.frames import NCCL, at_longest, whole_with_ns
+from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.interval_frames import at_longest, whole_with_ns
 
 FAMILY = "copy/cast"
 ADVICE = Words(

@@ -13,9 +13,10 @@ from nsys2prv.analysis.findings.chief_cause import ChiefCause
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
-from nsys2prv.analysis.frames import COPY, NCCL, at_longest, covered_by, whole_with_ns
+from nsys2prv.analysis.frames import COPY, NCCL
 from nsys2prv.analysis.graph.critical_path import COPYING
 from nsys2prv.analysis.graph.host_labels import call_of
+from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference

@@ -17,8 +17,8 @@ from nsys2prv.analysis.findings.latecomers import late_ranks
 from nsys2prv.analysis.findings.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.starved import calls_inside, load_ranges
 from nsys2prv.analysis.findings.system_time import system_time
-from nsys2prv.analysis.frames import covered_by
 from nsys2prv.analysis.graph.critical_path import HOST
+from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span, time_in
 

@@ -13,7 +13,7 @@ from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.findings.pipeline_bubble import bubble
 from nsys2prv.analysis.findings.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE, SINGLE, TOGETHER
-from nsys2prv.analysis.frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.errors import few_ranks
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE
-from nsys2prv.analysis.frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.predict.changes import LEAST_SHARE
 
 

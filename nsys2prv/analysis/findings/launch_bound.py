@@ -30,8 +30,9 @@ from nsys2prv.analysis.findings.thresholds import (
     WAITS_IN_GRAPH,
 )
 from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
-from nsys2prv.analysis.frames import COPY, GRAPH, NCCL, at_longest
+from nsys2prv.analysis.frames import COPY, GRAPH, NCCL
 from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
+from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.errors import short
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.model.device_kinds import DeviceKind

@@ -15,7 +15,7 @@ from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.host_samples import Seen, seen_functions
 from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
-from nsys2prv.analysis.frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.sentences import counted
 
 LAUNCH_LESS = Words(
@@ -119,10 +119,10 @@ def _cause(case: Case, of_host: bool, seen: Seen) -> tuple[str, str]:
         )
     if of_host:
         place = pause_text(chief_pause(case, case.long_steps.spans))
-        seen_there = f"{seen.text}. Move it to another thread or process" if seen.text else ""
+        known = f"{seen.text}. Move it to another thread or process" if seen.text else ""
         return (
             "the host is busy meanwhile, and the device has no work",
-            f"See what the host does in them{place}: {seen_there or HOST_WORK.of(case.framework)}, or do it less often.",
+            f"See what the host does in them{place}: {known or HOST_WORK.of(case.framework)}, or do it less often.",
         )
     return (
         f"{'it computes' if single else 'they compute'} longer, with as many kernels",

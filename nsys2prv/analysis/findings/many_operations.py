@@ -7,7 +7,8 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import MANY_OPERATIONS, SHORT_KERNEL
-from nsys2prv.analysis.frames import KERNEL, NCCL, whole_with_ns
+from nsys2prv.analysis.frames import KERNEL, NCCL
+from nsys2prv.analysis.interval_frames import whole_with_ns
 
 MERGE = Words(
     general="one buffer, ncclGroupStart",

@@ -17,7 +17,7 @@ from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS
 from nsys2prv.analysis.findings.system_waiting import OF_FILES, OF_PROCESSES
 from nsys2prv.analysis.findings.thresholds import ONE_PLACE, PAUSE
-from nsys2prv.analysis.frames import covered_by
+from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, union
 

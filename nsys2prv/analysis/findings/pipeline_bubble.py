@@ -10,7 +10,8 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.findings.thresholds import BUBBLE
-from nsys2prv.analysis.frames import NCCL, at_longest
+from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.interval_frames import at_longest
 
 
 def pipeline_bubble(case: Case) -> Iterator[Finding]:

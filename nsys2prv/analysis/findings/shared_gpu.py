@@ -17,7 +17,8 @@ from nsys2prv.analysis.findings.thresholds import (
     OF_SHORT_KERNELS,
     SHORTEST_SLICE,
 )
-from nsys2prv.analysis.frames import KERNEL, whole_with_ns
+from nsys2prv.analysis.frames import KERNEL
+from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.errors import few_ranks
 
 

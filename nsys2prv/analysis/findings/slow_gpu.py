@@ -20,7 +20,8 @@ from nsys2prv.analysis.findings.thresholds import (
     SLOW_KERNELS,
     SLOW_SHARE,
 )
-from nsys2prv.analysis.frames import KERNEL, NCCL, Pieces, covered, covered_by, whole_with_ns
+from nsys2prv.analysis.frames import KERNEL, NCCL, Pieces
+from nsys2prv.analysis.interval_frames import covered, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
 

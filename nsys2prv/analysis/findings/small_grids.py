@@ -16,7 +16,8 @@ from nsys2prv.analysis.findings.thresholds import (
     SMALL_GRIDS_SAVED,
     WARP,
 )
-from nsys2prv.analysis.frames import KERNEL, at_longest
+from nsys2prv.analysis.frames import KERNEL
+from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.errors import short
 

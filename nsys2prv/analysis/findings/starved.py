@@ -13,8 +13,9 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.system_time import system_time
 from nsys2prv.analysis.findings.thresholds import IN_ROW
-from nsys2prv.analysis.frames import MPI, Run, at_longest, covered_by
+from nsys2prv.analysis.frames import MPI, Run
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
+from nsys2prv.analysis.interval_frames import at_longest, covered_by
 from nsys2prv.analysis.iterations.phases import phase_of
 from nsys2prv.families.host.cuda_api import MANAGING_MEMORY
 from nsys2prv.intervals.grouped import Axis, axis_over

@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.findings.thresholds import HANDOVER
-from nsys2prv.analysis.frames import Run, covered_by
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, one_span, time_in
 

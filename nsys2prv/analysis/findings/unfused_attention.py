@@ -10,7 +10,7 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
-from nsys2prv.analysis.frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest
 
 CLASS, LOSS = "softmax", "loss"
 FUSED = Words(

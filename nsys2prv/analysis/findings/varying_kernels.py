@@ -10,7 +10,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, NEAR, TWO_LENGTHS, VARYING
-from nsys2prv.analysis.frames import at_longest, whole_with_ns
+from nsys2prv.analysis.interval_frames import at_longest, whole_with_ns
 from nsys2prv.errors import short
 
 

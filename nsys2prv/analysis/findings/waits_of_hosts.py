@@ -11,7 +11,8 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.starved import kept_time
 from nsys2prv.analysis.findings.thresholds import WAITS_IN_GRAPH, WAITS_MORE
-from nsys2prv.analysis.frames import COPY, cut_with_ns
+from nsys2prv.analysis.frames import COPY
+from nsys2prv.analysis.interval_frames import cut_with_ns
 
 # Code that waits for the device.
 WAITING = Words(

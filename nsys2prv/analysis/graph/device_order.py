@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.edges import LONGEST_FOLLOWING_LAG_NS, NO_NODE, EdgeKind, Edges, edges_of
 from nsys2prv.analysis.graph.instants import Streams, instant_nodes, launched_before, work_of_streams
+from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import STREAM_WAIT_EVENT
 

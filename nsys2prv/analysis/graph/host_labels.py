@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import TEXT, Run, parts_by
+from nsys2prv.analysis.frames import TEXT, Run
 from nsys2prv.analysis.graph.dependencies import Graph, launched_names
 from nsys2prv.analysis.graph.edges import EdgeKind
+from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.analysis.iterations.phases import phase_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, overlapping

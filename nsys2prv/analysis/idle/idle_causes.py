@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import MPI, Run, covered_by, devices_of
+from nsys2prv.analysis.frames import MPI, Run, devices_of
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS, UNEXPLAINED
 from nsys2prv.analysis.graph.dependencies import Graph
 from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind
+from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
 

@@ -5,18 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import (
-    MPI,
-    Run,
-    covered,
-    covered_by,
-    covered_time,
-    devices_of,
-    tasks_of_devices,
-    whole_with_ns,
-)
+from nsys2prv.analysis.frames import MPI, Run, devices_of, tasks_of_devices
 from nsys2prv.analysis.graph.device_waits import STREAM_WAIT
 from nsys2prv.analysis.host import main_rows
+from nsys2prv.analysis.interval_frames import covered, covered_by, covered_time, whole_with_ns
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, first_of_equals, one_span, overlapping
 

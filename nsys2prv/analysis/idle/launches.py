@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, Run, length, whole_with_ns
+from nsys2prv.analysis.frames import COPY, Run
 from nsys2prv.analysis.graph.edges import NO_NODE
 from nsys2prv.analysis.graph.instants import known_instants
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
+from nsys2prv.analysis.interval_frames import length, whole_with_ns
 from nsys2prv.families.family import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times
 from nsys2prv.run.objects import NO_ROW

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import MPI, NCCL, Run, covered_by, covered_time
+from nsys2prv.analysis.frames import MPI, NCCL, Run
+from nsys2prv.analysis.interval_frames import covered_by, covered_time
 from nsys2prv.analysis.iterations.phases import PHASES, occurrences, phase_of, projected
 from nsys2prv.analysis.iterations.window import kept_iterations
 from nsys2prv.intervals.grouped import axis_over

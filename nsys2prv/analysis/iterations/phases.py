@@ -11,7 +11,8 @@ import re
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import Run, parts_by
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.families.nvtx.passes import repeats_of
 from nsys2prv.families.nvtx.range_patterns import (
     ADDED,

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import Run, parts_by, whole_with_ns
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.interval_frames import parts_by, whole_with_ns
 from nsys2prv.analysis.iterations.phases import outermost
 from nsys2prv.analysis.iterations.window import kept_steps
 from nsys2prv.families.nvtx.range_patterns import pattern_of

@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import KERNEL, NCCL, Sampled, parts_by
+from nsys2prv.analysis.frames import KERNEL, NCCL, Sampled
 from nsys2prv.analysis.gather.frames_of_run import gather_device_work, gather_samples
 from nsys2prv.analysis.gather.stored_intervals import gathered_rows
+from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.analysis.metrics.fit_columns import column_spans
 from nsys2prv.analysis.metrics.metrics_by_class import MetricFit, solve, sum_up
 from nsys2prv.analysis.metrics.sm_clock import with_clocks

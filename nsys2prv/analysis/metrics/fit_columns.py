@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import covered
+from nsys2prv.analysis.interval_frames import covered
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, time_in
 

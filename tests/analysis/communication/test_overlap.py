@@ -14,7 +14,8 @@ from exports import PROCESS, export
 
 from nsys2prv.analysis.communication.overlap import overlap
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, covered, parts_by
+from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.interval_frames import covered, parts_by
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.intervals.spans import Spans, one_span, time_in
 

@@ -26,7 +26,8 @@ from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
-from nsys2prv.analysis.frames import TEXT, AnalyzedTask, Hardware, at_longest
+from nsys2prv.analysis.frames import TEXT, AnalyzedTask, Hardware
+from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.recording.missing import has_lost_work, missing_data
 from nsys2prv.model.losses import Loss

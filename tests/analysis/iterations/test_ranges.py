@@ -8,7 +8,7 @@ import pytest
 from analysis_cases import run_of, work_of
 
 from nsys2prv.analysis.analyze_run import analyze_run
-from nsys2prv.analysis.frames import covered, parts_by
+from nsys2prv.analysis.interval_frames import covered, parts_by
 from nsys2prv.analysis.iterations.phases import main_ranges, occurrences, projected
 from nsys2prv.analysis.iterations.ranges_by_operation import range_sums
 from nsys2prv.analysis.question import Question
