@@ -43,7 +43,7 @@ def test_a_wait_for_the_whole_device_counts_with_and_without_its_record() -> Non
         (0, 0, 51, 79, "synchronization", "Context synchronize"),
         (0, 1, 0, 100, "cuda", "cudaDeviceSynchronize"),
     ]
-    (found,) = host_of(run_of(work_of([]), calls)).ranks
+    (found,) = host_of(run_of(work_of([]), calls, ranks=1)).ranks
     assert (found.cuda_ns, found.synchronization_ns) == (60, 30 + 28)
 
 
@@ -58,7 +58,7 @@ def test_what_no_rank_calls_has_no_efficiency(kind: str, said: tuple[float | Non
 
 def test_a_rank_without_calls_is_outside_of_mpi_all_the_time() -> None:
     """As rank 1 here, which only ran kernels in the chosen time: P counts it. Rank 0 is in MPI for half of it."""
-    found = host_efficiency(run_of(work_of([]), [(0, 0, 0, 50, "mpi", "MPI_Recv")]), one_span(0, 100))
+    found = host_of(run_of(work_of([]), [(0, 0, 0, 50, "mpi", "MPI_Recv")]))
     assert [t[:3] for t in found.ranks] == [(0, 50, 0), (1, 0, 0)]
     assert (found.mpi, found.mpi_balance, found.mpi_communication) == (0.75, 0.75, 1.0)
 

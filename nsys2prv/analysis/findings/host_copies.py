@@ -23,6 +23,7 @@ from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.model.device_kinds import DeviceKind
 
 _PAGEABLE = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
+_FROM_PAGEABLE = pl.col("memory").cast(pl.String).str.starts_with("Pageable").fill_null(False)
 _WITH_HOST = pl.col("name").cast(pl.String).is_in(["Host-to-Device", "Device-to-Host"])
 
 PIN = Words(
@@ -91,13 +92,13 @@ def host_copies(case: Case) -> Iterator[Finding]:
 
 
 def advice_on_pageable(case: Case, rank: int, cause: ChiefCause | None) -> str:
-    """Return what to do about a rank that is late as it copies pageable memory; else "".
+    """Return what to do about a rank that is late as it copies pageable memory to its device; else "".
 
     Its copies on the device take half of the delay or more: the host waits for each of them.
     """
     if cause is None or not (cause.kind == COPYING or re.match(LAUNCHING[DeviceKind.COPY], call_of(cause.name))):
         return ""
-    copies = case.run.work.filter(pl.col("kind") == COPY, _PAGEABLE, task=case.run.task_by_rank[rank])
+    copies = case.run.work.filter(pl.col("kind") == COPY, _FROM_PAGEABLE, task=case.run.task_by_rank[rank])
     ns = int(whole_with_ns(copies, case.analysis.window.spans)["ns"].sum()) / case.step_count
     if not ns or 2 * ns < cause.ns:
         return ""

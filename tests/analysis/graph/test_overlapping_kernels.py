@@ -1,6 +1,6 @@
 """Kernels that begin while the one before them on their stream ends (programmatic dependent launch) wait for it.
 
-The trace draws such kernels in two lanes of one stream, which are rows of one label.
+The trace draws such kernels in two lanes of one stream.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def in_lanes(picture: str) -> Run:
     """A drawn run of one rank whose kernels lie in two lanes in turn."""
     run = drawn(picture)
     lane = pl.when(pl.int_range(pl.len()) % 2 == 1).then(8).otherwise("row")
-    labels = tuple(run.row_labels[0] if row == 8 else label for row, label in enumerate(run.row_labels))
-    return run._replace(work=run.work.with_columns(row=lane), row_labels=labels)
+    first_lanes = tuple(0 if row == 8 else row for row in range(len(run.row_labels)))
+    return run._replace(work=run.work.with_columns(row=lane), first_lanes=first_lanes)
 
 
 def shortened(run: Run, factor: float) -> int:
