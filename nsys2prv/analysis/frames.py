@@ -67,7 +67,7 @@ RANGES = {
     "domain": TEXT,
     "text": pl.String(),
 }
-CUT_RANGE = {name: RANGES[name] for name in ("task", "start", "end")}
+CUT_RANGE = {name: RANGES[name] for name in ("task", "start", "end", "text")}
 LAUNCHED = {name: WORK[name] for name in ("task", "launched")}
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
 # see model.frames.ENDS; `began`, `ended`: of the activity on `row` that carries the part (null: the reports lack it);

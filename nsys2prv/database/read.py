@@ -161,5 +161,5 @@ def _side(connection: Connection, number: int) -> RunFigures:
         iteration_pattern=run.iteration_pattern,
         figures={(one.what, one.name): one.value for one in figures if one.value is not None},
         iterations=pl.DataFrame([tuple(row) for row in rows], schema=ITERATION, orient="row"),
-        findings=tuple(StatedFinding(*one) for one in found),
+        findings=tuple(StatedFinding(one.id, one.severity, one.title, one.cost_ns, tuple(one.ranks)) for one in found),
     )

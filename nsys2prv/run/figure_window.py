@@ -86,10 +86,10 @@ def figure_window(
 def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
     key = ["repeat", "number"]
     is_whole = (pl.col("start") >= 0) & (pl.coalesce("last", "end") <= drawn.duration)
-    cut = parts.filter(~is_whole).select(key).unique()
+    not_whole = parts.filter(~is_whole).select(key).unique()
     touching = (pl.coalesce("last", "end") > 0) & (pl.col("start") < drawn.duration)
-    # Without a chosen time nothing cuts an iteration.
-    parts = parts.filter(touching) if drawn.cut else parts.join(cut, on=key, how="anti", maintain_order="left")
+    # Without a chosen time there is no reason to name: iterations that the trace does not hold whole are dropped.
+    parts = parts.filter(touching) if drawn.cut else parts.join(not_whole, on=key, how="anti", maintain_order="left")
     rows = objects.rows
     kinds = pl.DataFrame({"row": range(len(rows.task)), "task": rows.task.astype("int64") - 1, "kind": rows.kind})
     every = drawn.events.join(kinds.cast({"row": drawn.events.schema["row"]}), on="row")
@@ -99,7 +99,7 @@ def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
     times = _recorded(working if working.height else every).values()
     otherwise = all_recorded(times, drawn.active, drawn.captures)
     ranks = dict(enumerate(numbers_of_tasks(objects.ranks)))
-    return steady_window(parts, recorded, ranks, otherwise, cut if drawn.cut else None)
+    return steady_window(parts, recorded, ranks, otherwise, not_whole if drawn.cut else None)
 
 
 def _recorded(drawn: pl.DataFrame) -> dict[int, tuple[int, int]]:

@@ -216,6 +216,9 @@ def _numbers(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
     present = keyed["task"].unique().sort().to_list()
     ranks = {n: task.rank for n, task in enumerate(tasks)}
     known = {n: rank for n, rank in ranks.items() if rank is not None}
+    # Beside tasks with a rank those without one are helpers.
+    if known:
+        return known
     return known | dict(zip(present, numbers_of_tasks([ranks.get(n) for n in present]), strict=True))
 
 

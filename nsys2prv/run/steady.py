@@ -65,6 +65,8 @@ class ExcludedIteration(NamedTuple):
 
 # Ranks, reason and `late` of an excluded iteration.
 _Reason = tuple[tuple[int, ...], str, bool]
+# Begin of the reason of an interrupted iteration.
+INTERRUPTED = "interrupted"
 CUT: _Reason = ((), "the chosen time cuts it", False)
 
 
@@ -207,7 +209,7 @@ def _interrupted(table: pl.DataFrame, kept: Sequence[int]) -> dict[int, _Reason]
     least, most = (float(end(lengths[longer])) / 1e6 for end in (np.min, np.max))
     times = f"{least:,.0f} to {most:,.0f} ms" if len(longer) > 1 else f"{most:,.0f} ms"
     usual_ms = f"{usual / 1e6:.3g}"
-    return dict.fromkeys([kept[n] for n in longer], ((), f"interrupted, {times} long instead of {usual_ms}", False))
+    return dict.fromkeys([kept[n] for n in longer], ((), f"{INTERRUPTED}, {times} long instead of {usual_ms}", False))
 
 
 def startup_length(start: Times, end: Times) -> int:

@@ -10,19 +10,29 @@ LESS = 1 / 3
 # Lines that say so, each for the findings that are gone and for those that are new.
 MOST_TOLD = 3
 # Findings of low severity come and go with the spread of iterations, and data that was not recorded is no change.
-UNSTABLE, OF_RECORDING = "low", ("missing-data",)
+UNSTABLE = "low"
+OF_RECORDING = (
+    *("missing-data", "late-capture", "whole-graphs", "unrecorded-probes", "unmatched-communication"),
+    *("doubtful-clocks", "defective-reports"),
+)
 
 
 class StatedFinding(NamedTuple):
     """A finding as a comparison sees it, whether it was found now or is stored: rule, severity, title, cost.
 
-    `cost_ns`: of an iteration.
+    `cost_ns`: of an iteration; `ranks`: those concerned, empty for all.
     """
 
     id: str
     severity: str
     title: str
     cost_ns: int
+    ranks: tuple[int, ...] = ()
+
+    def is_like(self, other: StatedFinding) -> bool:
+        """Return True for findings of one rule about the same ranks, or about some of them."""
+        apart = self.ranks and other.ranks and not {*self.ranks} & {*other.ranks}
+        return self.id == other.id and not apart
 
 
 class ChangedFindings(NamedTuple):
@@ -51,7 +61,7 @@ def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> 
 def _only(run: Iterable[StatedFinding], other: Iterable[StatedFinding]) -> Iterator[StatedFinding]:
     others = list(other)
     for one in run:
-        costs = [each.cost_ns for each in others if each.id == one.id]
+        costs = [each.cost_ns for each in others if each.is_like(one)]
         less = not costs or max(costs) < LESS * one.cost_ns
         if less and one.severity != UNSTABLE and one.id not in OF_RECORDING:
             yield one

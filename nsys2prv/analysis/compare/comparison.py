@@ -128,11 +128,12 @@ def _verdict(comparison: Comparison) -> Verdict:
     if tested.iteration is None:
         return Verdict("unknown", f"{UNKNOWN}: {without_iterations(comparison)}.{_of_window(comparison)}")
     if tested.average and tested.average.decides:
-        outcome: ComparisonOutcome = "slower" if tested.average.share > 0 else "faster"
+        counts, outcome = abs(tested.average.share) >= LEAST_CHANGE, _direction(tested.average.share)
         usual = _times(tested.iteration) if tested.iteration.p is None else _taken(tested.iteration)
-        text = f"B is {outcome}: {tested.average.text}. The usual one (median) takes {usual}."
+        outcome, what = (outcome, f"B is {outcome}") if counts else ("none", NONE_THAT_COUNTS)
+        text = f"{what}: {tested.average.text}. The usual one (median) takes {usual}."
     elif tested.iteration.significant:
-        outcome = "slower" if tested.iteration.share > 0 else "faster"
+        outcome = _direction(tested.iteration.share)
         text = f"B is {outcome}: an iteration takes {_taken(tested.iteration)}."
     elif changed:
         outcome = "rank slower" if changed[0].b > changed[0].a else "rank faster"
@@ -146,6 +147,10 @@ def _verdict(comparison: Comparison) -> Verdict:
     if changed and not outcome.startswith("rank"):
         text += f" {_ranks(changed)}."
     return Verdict(outcome, text)
+
+
+def _direction(share: float) -> ComparisonOutcome:
+    return "slower" if share > 0 else "faster"
 
 
 def without_iterations(comparison: Comparison) -> str:

@@ -48,6 +48,7 @@ class RunFigures(NamedTuple):
 
 def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigures:
     """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
+    stated = [(one.id, str(one.severity), one.title, round(one.cost_ns), one.ranks) for one in analysis.findings]
     return RunFigures(
         name=name,
         programs=tuple(program_of(task.name) for task in analysis.run.tasks if task.is_rank),
@@ -59,9 +60,7 @@ def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigure
         iteration_pattern=analysis.iteration_pattern,
         figures=figures(analysis),
         iterations=analysis.iterations,
-        findings=tuple(
-            StatedFinding(one.id, str(one.severity), one.title, round(one.cost_ns)) for one in analysis.findings
-        ),
+        findings=tuple(StatedFinding(*one) for one in stated),
         analysis=analysis if whole else None,
     )
 

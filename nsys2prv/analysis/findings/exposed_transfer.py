@@ -24,10 +24,12 @@ OVERLAP_OF_MPI = "MPI_Isend, MPI_Irecv"
 # Gradients and activations bear fewer digits than they have.
 SMALLER = Words(general="", pytorch="BF16 gradients, ", jax="gradients in bfloat16, ")
 # Calls that start operations of MPI without waiting for them, and those that then wait.
-ASYNCHRONOUS = r"^MPI_(Wait|I[a-z])"
+ASYNCHRONOUS = (
+    r"^MPI_(Wait|I(all|barrier|bcast|bsend|exscan|gather|m?recv|neighbor|reduce|rsend|scan|scatter|send|ssend))"
+)
 ADVICE_PROGRESS = (
-    "The time goes in MPI_Wait: work before it, let MPI progress meanwhile (a progress thread, MPI_Test between pieces "
-    "of work), or send less (fewer, larger messages)."
+    "Most of the time is in MPI_Wait: let MPI progress before it (a progress thread, MPI_Test between pieces of work), "
+    "or send less (fewer, larger messages)."
 )
 
 

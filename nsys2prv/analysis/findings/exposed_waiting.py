@@ -104,11 +104,11 @@ def _why(case: Case, rest: pl.DataFrame, who: str) -> tuple[str, str]:
     unknown = waits.filter(pl.col("waited_for").is_null())
     if case.run.unchosen and 2 * unknown["exposed_waiting_ns"].sum() > waits["exposed_waiting_ns"].sum():
         return _for_unchosen(case, unknown), ADVICE_UNCHOSEN
-    sends = waits.filter(pl.col("operation").str.contains(SENDS))
+    sends = waits.filter(pl.col("operation").str.contains(SENDS), pl.col("waited_for").is_not_null())
     share = float(sends["exposed_waiting_ns"].sum()) / max(float(waits["exposed_waiting_ns"].sum()), 1.0)
     # Collectives wait for those that the late receivers delayed, too.
     if 3 * share > 1:
-        late = sends.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
+        late = sends.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum())
         most = late.filter(pl.col("exposed_waiting_ns") >= LEAST_WAIT.value * pl.col("exposed_waiting_ns").max())
         receivers = few_ranks(most["waited_for"].sort().to_list())
         return f"{who} wait for others, {100 * share:.0f} % of it in sends until {receivers} receive,", ADVICE_SENDS

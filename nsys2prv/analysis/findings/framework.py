@@ -31,6 +31,8 @@ KERNELS = {
     Framework.JAX: r"\w_fusion(?:_\d+)*$|^fusion_\d+$|^wrapped_|^gemm_fusion|^triton_(?:softmax|gemm)_",
     Framework.CUPY: r"^cupy_|cudapy|\[abi:v\d",
 }
+# A program of another framework may name a few kernels alike: this share of all launches tells.
+LEAST_SHARE = 0.05
 # Begin of the names of threads: of autograd, NCCL's watchdog and others (PyTorch), and of XLA.
 THREADS = {Framework.PYTORCH: r"^pt_", Framework.JAX: r"^(?:XlaLauncher|py_xla|pjrt|tf_XLA)"}
 # NVTX domain of XLA's annotations (Tensor Standard Library), and begin of the ranges of torch.autograd.profiler.
@@ -70,10 +72,17 @@ def is_python(process: str) -> bool:
 
 def _of_kernels(run: Run) -> Framework | None:
     name = pl.col("name").cast(pl.String)
-    by_name = run.work.filter(pl.col("kind") == KERNEL).group_by("name").len()
-    counts = {f: int(by_name.filter(name.str.contains(own))["len"].sum()) for f, own in KERNELS.items()}
+    by_name = run.work.select("kind", "name").filter(pl.col("kind") == KERNEL).group_by("name").len()
+    # XLA's names of fusions are loose: those of PyTorch's compiler hold them, too.
+    of_others = {Framework.JAX: KERNELS[Framework.PYTORCH]}
+    counts = {}
+    for framework, own in KERNELS.items():
+        named = by_name.filter(name.str.contains(own))
+        if framework in of_others:
+            named = named.filter(~name.str.contains(of_others[framework]))
+        counts[framework] = int(named["len"].sum())
     most = max(counts, key=lambda framework: counts[framework])
-    return most if counts[most] else None
+    return most if counts[most] > LEAST_SHARE * int(by_name["len"].sum()) else None
 
 
 def _of_threads(run: Run) -> Framework | None:
@@ -90,7 +99,7 @@ def _of_ranges(run: Run) -> Framework | None:
 def _of_processes(run: Run) -> Framework:
     """Return CUDA where the processes are no Python, or call MPI; a process of Python may have any framework.
 
-    Processes without a name are not known. Their labels hold no number of a process.
+    A label without `:` has no name of a process, and says nothing.
     """
     named = [run.tasks[task].name for task in run.rank_tasks if ":" in run.tasks[task].name]
     of_mpi = (run.calls["kind"].unique().cast(pl.String) == MPI).any()

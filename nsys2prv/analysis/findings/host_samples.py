@@ -89,7 +89,8 @@ def seen_functions(case: Case, covered: Spans, rank: int | None = None, waiting:
 
 def _within(samples: pl.DataFrame, members: Indices, column: str, axis: Axis, spans: Spans) -> pl.DataFrame:
     """Return the samples inside spans on an axis whose groups are the `members`, values of a column, in order."""
-    own = samples.filter(pl.col(column).is_in(pl.Series(members).implode()))
+    recorded = pl.col("time").is_between(axis.low, axis.high, closed="left")
+    own = samples.filter(pl.col(column).is_in(pl.Series(members).implode()), recorded)
     at = axis.at(np.searchsorted(members, own[column].to_numpy()), own["time"].to_numpy())
     return own.filter(pl.Series(time_in(spans, at + 1) > time_in(spans, at), dtype=pl.Boolean()))
 

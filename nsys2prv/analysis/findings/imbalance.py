@@ -73,8 +73,10 @@ def uneven_host(case: Case) -> Latecomer | None:
     Equal shares must gain MEDIUM, and its excess over the mean explain half of the waiting for it. Where its work has
     the name of a call, that is the cause: see late_rank.
     """
+    if case.run.devices:
+        return None
     late = next(iter(late_ranks(case)), None)
-    if case.run.devices or late is None or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
+    if late is None or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
         return None
     excess = worked(case)[late.member] - _mean_worked(case)
     cause, call = chief_cause(case, late.member), longer_call(case, late.member)

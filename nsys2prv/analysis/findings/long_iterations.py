@@ -18,7 +18,7 @@ from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COU
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.sentences import counted
 
-LAUNCH_LESS = Words(
+OTHER_WORK = Words(
     general="See what they do beside the others' work, such as output, statistics, evaluation, or kernels that are "
     "tried for new shapes: do it less often or in fewer launches, and keep shapes the same.",
     pytorch="See what they do beside the others' work, such as evaluation, statistics for a log, or kernels that are "
@@ -110,7 +110,7 @@ def _cause(case: Case, of_host: bool, seen: Seen) -> tuple[str, str]:
     if longer > SAME_COUNT.value * usual:
         return (
             f"{'it launches' if single else 'they launch'} {longer:,.0f} kernels, the others {usual:,.0f}",
-            LAUNCH_LESS.of(case.framework),
+            OTHER_WORK.of(case.framework),
         )
     if of_host and long_ones_load(case):
         return (

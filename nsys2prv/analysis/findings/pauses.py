@@ -20,6 +20,7 @@ from nsys2prv.analysis.findings.thresholds import ONE_PLACE, PAUSE
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, union
+from nsys2prv.run.steady import INTERRUPTED
 
 OF_COMPUTE = "Evaluate less often, in large batches, or on other GPUs from a saved state."
 OF_WAITING = Words(
@@ -32,16 +33,16 @@ OF_WAITING = Words(
 
 def pauses(case: Case) -> Iterator[Finding]:
     """Yield the time of pauses between steady iterations: no figure of iterations holds it, but the run takes it."""
-    found = find_pauses(case)
-    total, steady = found.total(), case.analysis.window.spans.total()
-    if not total or not (severity := severity_of(total / (total + steady))):
+    found, between = find_pauses(case), _recorded(case).total()
+    total = found.total()
+    if not total or not (severity := severity_of(total / between)):
         return
     count, computing = len(found.start), _computing(case, found)
     what, evidence, advice = _content(case, found, computing)
     yield Finding(
         "pauses",
         f"{'A pause' if count == 1 else f'{count} pauses'} between iterations {'takes' if count == 1 else 'take'} "
-        f"{text_ms(total)}, {100 * total / (total + steady):.0f} % of the time from the first to the last one: {what}",
+        f"{text_ms(total)}, {100 * total / between:.0f} % of the time from the first to the last one: {what}",
         0.0,
         advice,
         evidence={"pauses": count, "pauses_ns": total, "computing_ns": round(computing), **evidence},
@@ -61,16 +62,25 @@ def find_pauses(case: Case) -> Spans:
     figures of iterations hold their time.
     """
     window, least = case.analysis.window, PAUSE.value * case.iteration_ns
-    left = case.analysis.iterations.filter(~pl.col("steady"), pl.col("total_ns") >= least).sort("start_ns")
+    named = [(one.iteration, one.repeat) for one in window.left_out if one.why.startswith(INTERRUPTED)]
+    key = pl.DataFrame(named, schema={"iteration": pl.Int64(), "repeat": pl.Int64()}, orient="row")
+    left = case.analysis.iterations.join(key, on=["iteration", "repeat"], how="semi").sort("start_ns")
     if window.name != "steady" or not window.iterations:
         left = left.clear()
-    between = difference(one_span(window.start, window.end), window.spans)
-    for recorded in case.run.captures:
-        between = intersection(between, recorded)
+    between = difference(_recorded(case), window.spans)
     interrupted = union(left["start_ns"].to_numpy(), (left["start_ns"] + left["total_ns"]).to_numpy())
     found = np.unique(overlapping(between, interrupted)[0])
     long = found[(between.end - between.start)[found] >= least]
     return Spans(between.start[long], between.end[long])
+
+
+def _recorded(case: Case) -> Spans:
+    """Return the recorded time from the begin of the first steady iteration to the end of the last one."""
+    window = case.analysis.window
+    recorded = one_span(window.start, window.end)
+    for of_task in case.run.captures:
+        recorded = intersection(recorded, of_task)
+    return recorded
 
 
 def _computing(case: Case, found: Spans) -> float:
@@ -84,6 +94,8 @@ def _computing(case: Case, found: Spans) -> float:
 def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str, object], str]:
     """Return what most of the pauses is, evidence of it, and advice."""
     total = found.total()
+    if not case.run.devices:
+        return "the program does other work", {}, "See what its hosts do there: --window trace --show api,host."
     if computing >= ONE_PLACE.value * total:
         return f"devices compute for {text_ms(computing)} of it", {}, OF_COMPUTE
     gaps = idle_gaps(case.analysis, found)

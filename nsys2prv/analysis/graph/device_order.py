@@ -114,10 +114,11 @@ def one_after_another(run: Run, streams: Streams) -> Run:
     ends: 0.1 to 15 us earlier on an H200, for all products of recent cuBLAS. The earlier one then ends at that begin.
     """
     ordered = _in_lanes(run, streams).sort("stream", "start", "end")
-    nexts = pl.col("start").shift(-1).over("stream")
+    nexts, until = (pl.col(side).shift(-1).over("stream") for side in ("start", "end"))
     beyond, length = pl.col("end") - nexts, pl.col("end") - pl.col("start")
-    early = ordered.with_columns(next=nexts).filter(
-        beyond > 0, beyond < MOST_OVERLAP * length, pl.col("next") > pl.col("start")
+    # One that ends within the earlier one runs beside it.
+    early = ordered.with_columns(next=nexts, until=until).filter(
+        beyond > 0, beyond < MOST_OVERLAP * length, pl.col("next") > pl.col("start"), pl.col("until") >= pl.col("end")
     )
     if early.is_empty():
         return run

@@ -39,9 +39,9 @@ BLOCKING = {
 # Calls that free memory wait for all work of the device, too, before they unmap it (CUDA programming guide, implicit
 # synchronization), but not always: memory of a pool is free at once.
 _FREES = ("cudaFree", "cudaFreeArray", "cudaFreeHost", "cudaFreeMipmappedArray", "cuMemFree", "cuMemFreeHost")
-# Kinds of memory of a copy that blocks its caller until it is done, and of one that does until it is staged, if its
-# call holds for this share of the copy: a small one returns before.
+# Kinds of memory of a copy that blocks its caller until it is done, and of one that does until it is staged.
 _TO_PAGEABLE, _FROM_PAGEABLE = r"^Device.* to Pageable$", "Pageable to "
+# The call lasts for this share of such a copy or more; that of a small one returns before.
 LEAST_HELD_SHARE = 0.9
 
 
@@ -145,7 +145,7 @@ def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Str
 
 
 def until_staged(run: Run) -> Run:
-    """Return the run with copies from pageable memory that end with their calls, which wait for nearly all of them.
+    """Return the run with copies from pageable memory shortened to the end of their calls, where these last as long.
 
     The driver copies such memory piece by piece to memory of its own, and returns when the last piece is there: 7 to
     20 us before it is on the device (CUDA driver API, API synchronization behavior).
@@ -154,8 +154,9 @@ def until_staged(run: Run) -> Run:
     if copies.is_empty():
         return run
     begins = run.work["start"].gather(copies["work"]).alias("begin")
-    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", called_until="end")
-    called = copies.with_columns(begins).join(calls.unique(["row", "start"]), on=["row", "start"])
+    calls = run.calls.select("row", "start", "kind", called_until="end").join(copies, on=["row", "start"], how="semi")
+    calls = calls.filter(pl.col("kind") == "cuda").unique(["row", "start"], keep="first", maintain_order=True)
+    called = copies.with_columns(begins).join(calls.drop("kind"), on=["row", "start"])
     held = pl.col("called_until") - pl.col("begin") >= LEAST_HELD_SHARE * (pl.col("end") - pl.col("begin"))
     staged = called.filter(held, pl.col("called_until") < pl.col("end"))
     ends = run.work["end"].scatter(staged["work"].to_numpy(), staged["called_until"])

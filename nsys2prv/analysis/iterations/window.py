@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
-from nsys2prv.analysis.frames import LAUNCHED, Run
+from nsys2prv.analysis.frames import CUT_RANGE, LAUNCHED, Run
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Span
 from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
@@ -37,7 +37,10 @@ def steady(run: Run, steps: pl.DataFrame, launched: pl.DataFrame, main: pl.DataF
     the tasks' main threads.
     """
     times = recorded(run)
-    parts = iteration_parts(steps, launched, {task: end for task, (_, end) in times.items()}, main)
+    # The end of a chosen time is no end of the recording.
+    border = run.chosen[1] if run.chosen and run.chosen[1] < run.duration else None
+    ends = {task: end for task, (_, end) in times.items() if end != border}
+    parts = iteration_parts(steps, launched, ends, main)
     working = set(run.work["task"].to_list()) or times.keys()
     otherwise = all_recorded([times[task] for task in sorted(working)], run.active, run.captures)
     return steady_window(parts, times, run.ranks, otherwise, _cut_iterations(run, steps))
@@ -46,13 +49,14 @@ def steady(run: Run, steps: pl.DataFrame, launched: pl.DataFrame, main: pl.DataF
 def _cut_iterations(run: Run, steps: pl.DataFrame) -> pl.DataFrame | None:
     """Return repeat and number of the iterations (OCCURRENCE) that the chosen time cuts, None where it is all the run.
 
-    It cuts the range of one, or work that was launched in it, or such work begins behind it.
+    An iteration is cut if its range, or work that was launched in it, crosses a border of the chosen time, or if such
+    work begins behind that time.
     """
     if run.chosen is None:
         return None
     cut = (pl.col("end") == run.chosen[1]) & (pl.col("whole_ns") > pl.col("end") - pl.col("start"))
     launched = pl.concat([run.work.filter(cut).select(*LAUNCHED), run.launched_beyond])
-    of_range = steps.join(run.cut_ranges, on=["task", "start", "end"], how="semi")
+    of_range = steps.join(run.cut_ranges, on=list(CUT_RANGE), how="semi")
     return pl.concat([one.select("repeat", "number") for one in (projected(launched, steps), of_range)]).unique()
 
 

@@ -62,6 +62,14 @@ def test_the_average_decides_where_long_iterations_do(before: list[float], after
     assert average(run_of(before), run_of(after)).decides == decides
 
 
+def test_averages_that_are_alike_are_no_difference() -> None:
+    """The usual iteration takes 6 % longer, and the long ones as much less."""
+    before, after = ([*([usual] * 6 + [long]) * 3, usual] for usual, long in ((100.0, 300.0), (106.0, 264.0)))
+    found = compared(before, after)
+    assert found.significance.average is not None
+    assert (found.significance.average.decides, found.verdict.change) == (True, "none")
+
+
 def test_the_verdict_and_the_gate_go_by_the_average_that_decides() -> None:
     """Neither do they take the run without pauses for slower, whose usual iterations are."""
     slower = [1.04 * time for time in SPREAD]

@@ -23,9 +23,15 @@ def test_what_is_low_or_was_not_recorded_is_no_change() -> None:
 
 
 def test_findings_without_a_cost_change_only_where_the_other_run_has_none() -> None:
-    whole = StatedFinding("whole-graphs", "medium", "CUDA graphs are recorded as a whole", 0)
-    assert changed_findings([whole], [whole]) == ((), ())
-    assert changed_findings([whole], []).gone == (whole,)
+    failed = StatedFinding("failed-calls", "medium", "CUDA calls of the program failed", 0)
+    assert changed_findings([failed], [failed]) == ((), ())
+    assert changed_findings([failed], []).gone == (failed,)
+
+
+def test_a_finding_about_another_rank_is_another_one() -> None:
+    first, other = LATE._replace(ranks=(3,)), LATE._replace(ranks=(5,))
+    assert changed_findings([first], [other]) == ((first,), (other,))
+    assert changed_findings([first], [LATE]) == ((), ())
 
 
 def test_the_worst_three_are_told() -> None:

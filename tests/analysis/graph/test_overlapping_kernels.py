@@ -22,6 +22,10 @@ OVERLAPPING = "0| k @0 10-100, k @1 99-200, k @2 199-300, k @3 299-400"
 SIDE_BY_SIDE = "0| k @0 10-100, k @1 40-200, k @2 120-300, k @3 210-400"
 
 
+# The second kernel lies within the first one, as on branches of a graph: it cuts nothing off.
+WITHIN = "0| k @0 10-1010, k @1 700-750, k @2 1011-1200"
+
+
 def in_lanes(picture: str) -> Run:
     """A drawn run of one rank whose kernels lie in two lanes in turn."""
     run = drawn(picture)
@@ -45,6 +49,13 @@ def test_the_critical_path_runs_through_kernels_that_overlap_at_their_ends() -> 
     path = critical_path(run, dependencies(run, carried(run)), one_span(10 * US, 400 * US))
     kinds = dict(path.group_by("kind").agg((pl.col("end") - pl.col("start")).sum()).rows())
     assert kinds == {"compute": 390 * US}
+
+
+def test_a_kernel_within_a_longer_one_leaves_its_end() -> None:
+    run = in_lanes(WITHIN)
+    path = critical_path(run, dependencies(run, carried(run)), one_span(10 * US, 1200 * US))
+    kinds = dict(path.group_by("kind").agg((pl.col("end") - pl.col("start")).sum()).rows())
+    assert kinds == {"compute": 1189 * US, "launch latency": US}
 
 
 @pytest.mark.parametrize(

@@ -269,6 +269,17 @@ def test_iterations_that_a_chosen_time_cuts_are_not_steady(high: int, kept: list
     assert [(left.iteration, left.why) for left in found.left_out] == [(n, "the chosen time cuts it") for n in cut]
 
 
+@pytest.mark.parametrize(("low", "high", "kept"), [(20, 40, [1]), (20, 60, [1, 2])])
+def test_an_iteration_that_fills_the_chosen_time_is_whole(low: int, high: int, kept: list[int]) -> None:
+    """The range around it is cut to the same time, and the recording does not end there."""
+    steps = [(0, 0, 20 * n, 20 * n + 20, f"step {n}") for n in range(4)]
+    work = work_of([(0, 20 * n + 6, 20 * n + 19, "kernel", 20 * n + 5) for n in range(4)])
+    part = restricted(run_of(work, ranges=[(0, 0, 0, 80, "train"), *steps], ranks=1), low, high)
+    found = analyze_run(part, Question()).window
+    assert [number for number, _ in found.iterations] == kept
+    assert found.left_out == ()
+
+
 def test_a_chosen_part_may_have_a_single_iteration() -> None:
     ranges = pl.DataFrame([(0, 0, 10, 20, "", "step 5"), (0, 0, 0, 40, "", "main")], schema=RANGES, orient="row")
     assert phases.find_iterations(ranges) is None
