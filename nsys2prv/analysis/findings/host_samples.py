@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.case import Case
 from nsys2prv.analysis.findings.starved import idle_gaps, idle_of_launchers
 from nsys2prv.analysis.findings.thresholds import FEWEST_SAMPLES, NAMED_FUNCTION, NAMED_TOO
 from nsys2prv.analysis.frames import Run
-from nsys2prv.errors import short
+from nsys2prv.errors import Nsys2prvError, short
 from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES
 from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.intervals.grouped import Axis
@@ -70,7 +70,11 @@ def seen_functions(case: Case, covered: Spans, rank: int | None = None, waiting:
     idle = idle_of_launchers(launchers, idle_gaps(case.analysis, covered))
     if waiting:
         idle = intersection(idle, launchers.in_system)
-    samples = case.run.host_samples()
+    try:
+        samples = case.run.host_samples()
+    except Nsys2prvError:
+        # Workers on other machines may see reports that this process does not: a hint remains (see see_samples).
+        return Seen()
     if rank is not None:
         samples = samples.filter(pl.col("task") == case.run.task_by_rank[rank])
     found = []

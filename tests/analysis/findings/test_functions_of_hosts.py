@@ -13,6 +13,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_samples import Seen, seen_functions
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.host_samples import HOST_SAMPLE
+from nsys2prv.errors import ReportError
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.objects import NO_ROW
 
@@ -132,3 +133,13 @@ def test_a_run_without_device_work_has_no_launching_threads() -> None:
     case = case_of(analysis_of(with_samples(alone, ("parse", "app", range(400, 800, 10)), row=3, task=1)))
     for waiting in (False, True):
         assert seen_functions(case, one_span(0, case.run.duration), 1, waiting) == Seen()
+
+
+def test_reports_that_cannot_be_read_again_leave_a_hint() -> None:
+    """As where workers on other machines read them."""
+
+    def unread() -> pl.DataFrame:
+        raise ReportError("a.sqlite", "there is no such file", "give another one")
+
+    run = program(f"0| {BUSY}")._replace(host_samples=unread, recorded_families=frozenset({"cpu_samples"}))
+    assert "the reports hold samples" in findings_of(run)["host-bound"].advice
