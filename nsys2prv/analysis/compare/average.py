@@ -12,8 +12,6 @@ Floats = npt.NDArray[np.float64]
 
 # An iteration is long from so many times the median of its run on. Fewer long ones in both runs may be chance.
 LONG_RATIO, FEWEST_LONG = 1.5, 3
-# Fewer iterations of either run tell nothing: so many do of a test of medians.
-FEWEST_ITERATIONS = 5
 # The average decides if its change and that of the median differ by this part of the earlier run's time.
 LEAST_APART = 0.05
 
@@ -46,14 +44,16 @@ class Average(NamedTuple):
         return f"an iteration takes {times}; long ones are {' and '.join(counts)}"
 
 
-def average(a: pl.DataFrame, b: pl.DataFrame) -> Average:
-    """Return the average iteration of two runs, of their steady iterations (ITERATION), one or more."""
+def average(a: pl.DataFrame, b: pl.DataFrame, enough: bool = True) -> Average:
+    """Return the average iteration of two runs, of their steady iterations (ITERATION), one or more.
+
+    Not `enough`: there are too few for a test, and the average decides nothing.
+    """
     times = [_times(run) for run in (a, b)]
     medians, means = [[float(of(one)) for one in times] for of in (np.median, np.mean)]
     long = [int((one >= LONG_RATIO * usual).sum()) for one, usual in zip(times, medians, strict=True)]
     changes = [(new - old) / old if old else 0.0 for old, new in (medians, means)]
-    enough = max(long) >= FEWEST_LONG and min(map(len, times)) >= FEWEST_ITERATIONS
-    decides = enough and abs(changes[1] - changes[0]) >= LEAST_APART
+    decides = enough and max(long) >= FEWEST_LONG and abs(changes[1] - changes[0]) >= LEAST_APART
     return Average(means[0], means[1], (long[0], long[1]), (len(times[0]), len(times[1])), decides)
 
 

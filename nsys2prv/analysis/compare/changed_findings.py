@@ -12,8 +12,13 @@ MOST_TOLD = 3
 # Findings of low severity come and go with the spread of iterations, and data that was not recorded is no change.
 UNSTABLE = "low"
 OF_RECORDING = (
-    *("missing-data", "late-capture", "whole-graphs", "unrecorded-probes", "unmatched-communication"),
-    *("doubtful-clocks", "defective-reports"),
+    "missing-data",
+    "late-capture",
+    "whole-graphs",
+    "unrecorded-probes",
+    "unmatched-communication",
+    "doubtful-clocks",
+    "defective-reports",
 )
 
 

@@ -108,7 +108,7 @@ def significance(a: pl.DataFrame, b: pl.DataFrame) -> Significance:
         return Significance(counts, None, ())
     (p,) = _p_values([one[:, None] for one in lengths]) or [None]
     iteration = Change(None, float(np.median(lengths[0])), float(np.median(lengths[1])), p)
-    return Significance(counts, iteration, _ranks(*kept), average(*kept))
+    return Significance(counts, iteration, _ranks(*kept), average(kept[0], kept[1], enough=p is not None))
 
 
 def least_iterations() -> int:

@@ -11,7 +11,7 @@ from nsys2prv.analysis.frames import KERNEL, MPI, Run
 
 
 class Framework(Enum):
-    """What a program uses to compute on devices."""
+    """A framework by which a program computes on devices."""
 
     PYTORCH = "PyTorch"
     JAX = "JAX"

@@ -14,8 +14,8 @@ from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
+from nsys2prv.analysis.findings.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.findings.host_copies import advice_on_pageable
-from nsys2prv.analysis.findings.host_samples import Seen, seen_functions
 from nsys2prv.analysis.findings.imbalance import uneven_host
 from nsys2prv.analysis.findings.late_group import find_group
 from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
@@ -36,7 +36,10 @@ from nsys2prv.errors import short
 MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"
 
 # Messages of NCCL.
-RECEIVE, SEND = Words("irecv", jax="lax.ppermute", cuda="ncclRecv"), Words("isend", jax="lax.ppermute", cuda="ncclSend")
+RECEIVE_EARLY, SEND_ASIDE = (
+    Words("irecv", jax="lax.ppermute", cuda="ncclRecv"),
+    Words("isend", jax="lax.ppermute", cuda="ncclSend"),
+)
 COPY_BESIDE = Words(
     general="Copy to and from pinned memory on a stream of its own, and write from another thread or process.",
     pytorch="Copy to and from pinned memory with non_blocking=True on a stream of its own, and write from another "
@@ -181,7 +184,9 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
             "them with compute, or see why the network between their ranks is slow."
         )
     if cause and cause.kind == TRANSFER:
-        receive, send = ("MPI_Irecv", "MPI_Isend") if of_mpi else (w.of(case.framework) for w in (RECEIVE, SEND))
+        receive, send = (
+            ("MPI_Irecv", "MPI_Isend") if of_mpi else (w.of(case.framework) for w in (RECEIVE_EARLY, SEND_ASIDE))
+        )
         return (
             f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
             f"before the work); else send less, earlier, or without waiting ({send})."

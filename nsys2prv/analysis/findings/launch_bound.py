@@ -12,8 +12,8 @@ from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text, plac
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
+from nsys2prv.analysis.findings.functions_of_hosts import Seen, see_samples, seen_functions
 from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
-from nsys2prv.analysis.findings.host_samples import Seen, see_samples, seen_functions
 from nsys2prv.analysis.findings.latecomers import shared_compute
 from nsys2prv.analysis.findings.long_calls import COPY_IN_BACKGROUND, advice_on_long_call, calls_meanwhile, long_call
 from nsys2prv.analysis.findings.many_operations import advice_on_operations

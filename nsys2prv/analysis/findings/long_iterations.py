@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, long_ones_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.host_samples import Seen, seen_functions
+from nsys2prv.analysis.findings.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.findings.starved import PARTS
 from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.interval_frames import at_longest

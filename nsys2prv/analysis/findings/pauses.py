@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.case import Case, text_ms
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
 from nsys2prv.analysis.findings.finding import Finding, severity_of
 from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.host_samples import see_samples, seen_functions
+from nsys2prv.analysis.findings.functions_of_hosts import see_samples, seen_functions
 from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS
 from nsys2prv.analysis.findings.system_waiting import OF_FILES, OF_PROCESSES
@@ -22,6 +22,7 @@ from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, union
 from nsys2prv.run.steady import INTERRUPTED
 
+OF_HOSTS = "See what the hosts do there (nsys2prv analyze RUN --window trace --show api,host)."
 OF_COMPUTE = "Evaluate less often, in large batches, or on other GPUs from a saved state."
 OF_WAITING = Words(
     general="They wait for another thread or process there: start processes that prepare data once and keep them, "
@@ -58,16 +59,14 @@ def pauses(case: Case) -> Iterator[Finding]:
 def find_pauses(case: Case) -> Spans:
     """Return the pauses (ns of the trace): recorded time between two steady iterations in which one was interrupted.
 
-    An interrupted iteration takes PAUSE times a steady one or more. Long ones that are not left out are no pauses: the
-    figures of iterations hold their time.
+    Its time counts where PAUSE iterations of it or more were recorded, as of captures apart from each other hardly any
+    is. Long iterations that are not left out are no pauses: the figures of iterations hold their time.
     """
-    window, least = case.analysis.window, PAUSE.value * case.iteration_ns
-    named = [(one.iteration, one.repeat) for one in window.left_out if one.why.startswith(INTERRUPTED)]
+    least = PAUSE.value * case.iteration_ns
+    named = [(one.iteration, one.repeat) for one in case.analysis.window.left_out if one.why.startswith(INTERRUPTED)]
     key = pl.DataFrame(named, schema={"iteration": pl.Int64(), "repeat": pl.Int64()}, orient="row")
     left = case.analysis.iterations.join(key, on=["iteration", "repeat"], how="semi").sort("start_ns")
-    if window.name != "steady" or not window.iterations:
-        left = left.clear()
-    between = difference(_recorded(case), window.spans)
+    between = difference(_recorded(case), case.analysis.window.spans)
     interrupted = union(left["start_ns"].to_numpy(), (left["start_ns"] + left["total_ns"]).to_numpy())
     found = np.unique(overlapping(between, interrupted)[0])
     long = found[(between.end - between.start)[found] >= least]
@@ -95,7 +94,7 @@ def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str,
     """Return what most of the pauses is, evidence of it, and advice."""
     total = found.total()
     if not case.run.devices:
-        return "the program does other work", {}, "See what its hosts do there: --window trace --show api,host."
+        return "the program does other work", {}, OF_HOSTS
     if computing >= ONE_PLACE.value * total:
         return f"devices compute for {text_ms(computing)} of it", {}, OF_COMPUTE
     gaps = idle_gaps(case.analysis, found)

@@ -11,8 +11,8 @@ from nsys2prv.analysis.findings.chief_cause import interpreter_lock
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
+from nsys2prv.analysis.findings.functions_of_hosts import Seen, see_samples, seen_functions
 from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
-from nsys2prv.analysis.findings.host_samples import Seen, see_samples, seen_functions
 from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
 from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS, SLEEPS
 from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE

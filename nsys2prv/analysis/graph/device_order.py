@@ -111,7 +111,8 @@ def one_after_another(run: Run, streams: Streams) -> Run:
     """Return the run with the work of each stream one after another where it overlaps but little.
 
     Programmatic dependent launch (CUDA programming guide) lets a kernel begin while the one before it on its stream
-    ends: 0.1 to 15 us earlier on an H200, for all products of recent cuBLAS. The earlier one then ends at that begin.
+    ends: 0.03 to 15 us earlier in 44 of 176 captures of an H200, behind kernels of cuBLAS, cuDNN and NCCL. The earlier
+    one then ends at that begin.
     """
     ordered = _in_lanes(run, streams).sort("stream", "start", "end")
     nexts, until = (pl.col(side).shift(-1).over("stream") for side in ("start", "end"))

@@ -1,1 +1,1 @@
-"""What if: the dependency graph replayed with other lengths."""
+"""Predictions: the dependency graph replayed with other lengths."""

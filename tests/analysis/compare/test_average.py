@@ -62,6 +62,13 @@ def test_the_average_decides_where_long_iterations_do(before: list[float], after
     assert average(run_of(before), run_of(after)).decides == decides
 
 
+def test_too_few_iterations_decide_nothing() -> None:
+    """One of the first run cannot be told from three long ones of the other."""
+    found = compared([10.0], [10.0, 90.0] * 3 + [10.0])
+    assert found.significance.average is not None
+    assert (found.significance.average.decides, found.verdict.change) == (False, "unknown")
+
+
 def test_averages_that_are_alike_are_no_difference() -> None:
     """The usual iteration takes 6 % longer, and the long ones as much less."""
     before, after = ([*([usual] * 6 + [long]) * 3, usual] for usual, long in ((100.0, 300.0), (106.0, 264.0)))

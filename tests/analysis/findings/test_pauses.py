@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programs import UNIT, findings_of, program
+from programs import UNIT, analysis_of, findings_of, program
 
+from nsys2prv.analysis.findings.case import case_of
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.pauses import pauses
 from nsys2prv.intervals.spans import Span, Spans, one_span
 
 USUAL = "k @0 5-500, k @500 505-990"
@@ -59,6 +61,17 @@ def test_a_single_pause_is_never_high() -> None:
     assert found is not None
     assert found.title.startswith("A pause between iterations takes 310.1 ms, 57 % of the time")
     assert found.severity == "medium"
+
+
+def test_of_hosts_without_devices_no_more_is_said_than_that_they_pause() -> None:
+    changed = {f"step{step}_rank0": f"{USUAL}, {LAST}" for step in LATER}
+    run = program(f"0| {USUAL}", steps=24, longer=LATER, **changed)
+    case = case_of(analysis_of(run))
+    (found,) = pauses(
+        case._replace(analysis=case.analysis._replace(run=run._replace(devices=(), work=run.work.clear())))
+    )
+    assert found.title.endswith("the program does other work")
+    assert "--show api,host" in found.advice
 
 
 def test_time_after_the_last_iteration_is_no_pause() -> None:

@@ -24,7 +24,7 @@ IN_EVIDENCE, IN_TEXT = 5, 3
 
 
 class Seen(NamedTuple):
-    """What samples say of hosts: how many there are, functions with their file and share, and the words on these.
+    """The functions that samples of hosts show: their files and shares, how many samples, and the words on them.
 
     The words are empty where no function has a share worth saying.
     """
