@@ -14,7 +14,7 @@ from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
 from nsys2prv.run.hosts import Host, host_numbers, number_of
 from nsys2prv.run.processes import Task
-from nsys2prv.run.ranks import numbers_of_tasks
+from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 from nsys2prv.run.report_summary import Summary
 
 # 65,535 CPUs crash Paraver, and every row has one.
@@ -212,14 +212,17 @@ def _place_metrics(
 
 
 def _numbers(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
-    """Return the number of each task with a row, and the rank of the others that have one."""
+    """Return the number of each task with a row that is a rank, as the analysis gives it, and of the others their rank.
+
+    Helpers, without a rank and without device work beside tasks that have either, cannot be chosen.
+    """
+    known = {n: task.rank for n, task in enumerate(tasks) if task.rank is not None}
     present = keyed["task"].unique().sort().to_list()
-    ranks = {n: task.rank for n, task in enumerate(tasks)}
-    known = {n: rank for n, rank in ranks.items() if rank is not None}
-    # Beside tasks with a rank those without one are helpers.
-    if known:
-        return known
-    return known | dict(zip(present, numbers_of_tasks([ranks.get(n) for n in present]), strict=True))
+    ranks = [known.get(n) for n in present]
+    streams = set(keyed.filter(kind=_KIND_ORDER[STREAM])["task"])
+    chosen_by = numbers_of_tasks(ranks)
+    of_run = tasks_of_ranks(ranks, {n for n, task in enumerate(present) if task in streams})
+    return known | {present[n]: chosen_by[n] for n in of_run}
 
 
 def _kept_tasks(

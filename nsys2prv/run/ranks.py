@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Literal
 
 from nsys2prv.report.identity import Identity
@@ -78,6 +78,14 @@ def numbers_of_tasks(ranks: Sequence[int | None]) -> tuple[int, ...]:
     first = {rank: n for n, rank in reversed(list(enumerate(ranks)))}
     free = itertools.count(max((rank for rank in first if rank is not None), default=-1) + 1)
     return tuple(next(free) if rank is None or first[rank] != n else rank for n, rank in enumerate(ranks))
+
+
+def tasks_of_ranks(ranks: Sequence[int | None], working: Set[int]) -> set[int]:
+    """Return the tasks that are ranks, not helpers: those with a rank, and those with device work; without any all.
+
+    `ranks`: the rank of each task, None if unknown; `working`: the tasks with device work.
+    """
+    return {n for n, rank in enumerate(ranks) if rank is not None} | working or set(range(len(ranks)))
 
 
 def _mpi_rank(identity: Identity) -> int | None:

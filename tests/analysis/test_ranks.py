@@ -77,3 +77,21 @@ def test_a_choice_of_no_task_names_the_numbers_that_there_are(tmp_path: Path) ->
     options = nsys2prv.RunOptions(ranks=frozenset({7}))
     with pytest.raises(UsageError, match="the reports' ranks are: 0, 1"):
         nsys2prv.analyze(processes(tmp_path, [None, None]), options=options)
+
+
+def test_a_helper_without_device_work_is_not_chosen_by_a_number(tmp_path: Path) -> None:
+    """As a loader's or a compiler's process beside the ranks: only they have numbers to choose by."""
+    thread = tid(9, 9)
+    helper = export(
+        tmp_path / "h.sqlite",
+        PROCESSES=("globalPid pid name", [(thread, 9, "helper")]),
+        CUPTI_ACTIVITY_KIND_RUNTIME=(
+            "start end eventClass globalTid correlationId nameId returnValue",
+            [(0, 500, 0, thread, 1, "cudaFree", 0)],
+        ),
+    )
+    reports = [*processes(tmp_path, [0, 1]), helper]
+    every = nsys2prv.analyze(reports, question=nsys2prv.Question(window="device"))
+    assert [(task.rank, task.is_rank) for task in every.run.tasks] == [(0, True), (1, True), (2, False)]
+    with pytest.raises(UsageError, match="the reports' ranks are: 0, 1"):
+        nsys2prv.analyze(reports, options=nsys2prv.RunOptions(ranks=frozenset({2})))

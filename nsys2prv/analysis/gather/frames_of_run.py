@@ -50,7 +50,7 @@ from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
-from nsys2prv.run.ranks import numbers_of_tasks
+from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 
 # Families that analysis reads. GPU metrics are stored one by one.
 GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
@@ -152,11 +152,9 @@ def _unchosen(plan: Plan) -> tuple[int, ...]:
 
 
 def _ranks_of_run(plan: Plan) -> set[int]:
-    """Return the tasks that are ranks: those whose rank is known, and those with device work; without any all."""
-    objects, rows = plan.objects, plan.objects.rows
-    ranked = {n for n, rank in enumerate(objects.ranks) if rank is not None}
+    rows = plan.objects.rows
     working = {task - 1 for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind == STREAM}
-    return ranked | working or set(range(len(objects.tasks)))
+    return tasks_of_ranks(plan.objects.ranks, working)
 
 
 def _is_metric(key: str) -> bool:
