@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nsys2prv.commands.result import Translation
-from nsys2prv.errors import SENTENCE_WIDTH, bytes_text, few, short
+from nsys2prv.errors import bytes_text, few
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.report.diagnostics import is_routine, is_unprocessed
+from nsys2prv.report.diagnostics import is_routine, is_unprocessed, said_by
 
 
 def summary_text(result: Translation, details: bool = False) -> str:
@@ -84,11 +84,11 @@ def _losses(result: Translation, details: bool) -> list[str]:
 
     `details`: with the losses that every report admits.
     """
-    by_text: dict[str, list[str]] = {}
-    for name, texts in result.losses.items():
-        for text in (t for t in texts if not is_unprocessed(t) and (details or not is_routine(t))):
-            by_text.setdefault(text, []).append(name)
-    lines = [f"  {short(text, SENTENCE_WIDTH)} [{few(names)}]" for text, names in by_text.items()]
+    told = (
+        (name, [t for t in texts if not is_unprocessed(t) and (details or not is_routine(t))])
+        for name, texts in result.losses.items()
+    )
+    lines = [f"  {text} [{few(names)}]" for text, names in said_by(told)]
     return ["", "The reports say of themselves:", *lines] if lines else []
 
 

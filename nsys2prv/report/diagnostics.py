@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from nsys2prv.errors import few
+from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.report.identity import Process
 from nsys2prv.report.nvprof.database import SERIAL
@@ -30,6 +30,7 @@ _WITHOUT = (
     re.compile(r"No (?P<kind>.+) events collected\. Does the process use"),
     re.compile(r"(?P<kind>.+) profiling might have not been started correctly"),
 )
+_NUMBER = re.compile(r"\d+")
 _COLLECTED = re.compile(r"Number of (.+) events collected")
 # Launchers, shells and loaders of data call the operating system alone.
 _OF_EVERY_PROCESS = "OS runtime libraries"
@@ -82,6 +83,27 @@ def _on_one_line(text: str) -> str:
     """Return a diagnostic on one line. Of a dumped exception only the message is left."""
     message = _EXCEPTION_MESSAGE.search(text)
     return f"{UNPROCESSED}: {message[1].strip()}" if message and is_unprocessed(text) else " ".join(text.split())
+
+
+def said_by(losses: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each warning with the reports that have it.
+
+    Warnings that differ in numbers alone, as of processes and threads, are one: the first, with the count of the
+    others. `losses`: names of reports, and their warnings.
+    """
+    texts: dict[str, set[str]] = {}
+    reports: dict[str, list[str]] = {}
+    first: dict[str, str] = {}
+    for report, told in losses:
+        for text in dict.fromkeys(told):
+            form = _NUMBER.sub("#", text)
+            first.setdefault(form, text)
+            texts.setdefault(form, set()).add(text)
+            reports.setdefault(form, []).append(report)
+    for form, text in first.items():
+        others = len(texts[form]) - 1
+        more = f" (and {others} more with other numbers)" if others else ""
+        yield f"{short(text, SENTENCE_WIDTH)}{more}", list(dict.fromkeys(reports[form]))
 
 
 def is_unprocessed(text: str) -> bool:

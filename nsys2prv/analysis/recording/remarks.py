@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nsys2prv.analysis.frames import AnalyzedTask
-from nsys2prv.errors import SENTENCE_WIDTH, few, short
+from nsys2prv.errors import few
 from nsys2prv.model.interning import GPU
-from nsys2prv.report.diagnostics import is_routine, is_serial, is_unprocessed
+from nsys2prv.report.diagnostics import is_routine, is_serial, is_unprocessed, said_by
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
@@ -32,10 +32,13 @@ def said_losses(plan: Plan, routine: bool) -> Iterator[str]:
 
     Those that are a defect are left out.
     """
-    every = (loss for s in plan.summaries for loss in dict.fromkeys(s.losses) if not is_unprocessed(loss))
-    texts = [loss for loss in every if is_routine(loss) == routine]
-    for text in dict.fromkeys(texts):
-        yield f"{texts.count(text)} of {len(plan.summaries)} reports say: {short(text, SENTENCE_WIDTH)}"
+    told = (
+        # The same name may be that of two reports.
+        (str(n), [loss for loss in s.losses if not is_unprocessed(loss) and is_routine(loss) == routine])
+        for n, s in enumerate(plan.summaries)
+    )
+    for text, reports in said_by(told):
+        yield f"{len(reports)} of {len(plan.summaries)} reports say: {text}"
 
 
 def other_losses(plan: Plan, minor: bool) -> Iterator[str]:
