@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.findings.case import Case, text_ms, usual
 from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text, places_of_launches
 from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
+from nsys2prv.analysis.findings.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.functions_of_hosts import Seen, see_samples, seen_functions
@@ -151,10 +152,11 @@ def _of_launches(case: Case, kernels: float, median: float, gap: float, seen: Se
     `gap`: time of a kernel in which the device has no work (ns); `seen`: what samples say. A CUDA graph holds no call
     that waits for the device (CUDA programming guide, prohibited operations of a capture).
     """
+    launch_less = advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS.of(case.framework)
     return (
         f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
         f"{_processes_for_gpus(case)}{_advice_on_places(case, gap, seen)}{_advice_on_waits(case)}"
-        f"{advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS.of(case.framework)}",
+        f"{advice_on_loops(case, kernels)}{launch_less}",
     )
 
 

@@ -98,6 +98,10 @@ SOFTMAX_LAUNCHES = Threshold(2, "launches an iteration", "one grid each layer; a
 CHAINS = Threshold(
     0.1, "of compute", "eager training in PyTorch has 1 %; with GELU by its formula 14 %, a solver in CuPy 58 %"
 )
+LOOP_OVER_TENSORS = Threshold(
+    50, "elementwise kernels in a row", "layers have ten at most; a loop over the parameters of a model has hundreds"
+)
+PART_OF_LAUNCHES = Threshold(0.25, "of the kernels", "fewer hardly shorten the time of launches")
 DOMINANT = Threshold(0.4, "of compute and of an iteration", "whatever else is mended, this kernel is then most of it")
 VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")
 NEAR = Threshold(0.1, "of a time", "repeats of a kernel under one condition differ by less")

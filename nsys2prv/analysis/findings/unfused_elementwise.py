@@ -7,12 +7,11 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.conversions import FAMILY as COPIES
+from nsys2prv.analysis.findings.elementwise_chains import elementwise_chains
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.framework import Words
 from nsys2prv.analysis.findings.thresholds import CHAINS
 
-ELEMENTWISE = "elementwise"
 ADVICE = Words(
     general="Fuse them: one kernel reads and writes memory once for a whole chain (a kernel of your own; "
     "torch.compile, jax.jit, cupy.fuse).",
@@ -28,7 +27,7 @@ ADVICE = Words(
 
 def unfused_elementwise(case: Case) -> Iterator[Finding]:
     """Yield what one kernel in place of each chain of elementwise kernels saves: all but the longest of each chain."""
-    chains = _chains(case)
+    chains = elementwise_chains(case)
     lost = float((chains["ns"] - chains["longest"]).sum())
     share = case.share_of_compute(lost)
     if chains.is_empty() or share < CHAINS.value:
@@ -52,18 +51,3 @@ def unfused_elementwise(case: Case) -> Iterator[Finding]:
         cfg="views/kernel_classes",
         at_ns=int(chains.sort("ns", "start")["start"][-1]),
     )
-
-
-def _chains(case: Case) -> pl.DataFrame:
-    """Return `start`, `ns`, `longest` (ns) and `work` (rows of Run.work) of each chain of two kernels or more.
-
-    A chain is a row of elementwise kernels of a stream, with nothing but casts and copies between them.
-    """
-    kernels = case.kernels().sort("device", "row", "start")
-    elementwise, of_chain = pl.col("family") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
-    begins = ~of_chain.fill_null(False) | pl.col("row").ne_missing(pl.col("row").shift(1))
-    numbered = kernels.with_columns(chain=begins.cum_sum()).filter(elementwise)
-    grouped = numbered.group_by("device", "row", "chain", maintain_order=True).agg(
-        "work", pl.col("start").first(), pl.col("ns").sum(), longest=pl.col("ns").max()
-    )
-    return grouped.filter(pl.col("work").list.len() > 1).select("start", "ns", "longest", "work")

@@ -29,6 +29,16 @@ def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
     assert "unfused-elementwise" not in findings_of(program(f"0| {apart}"))
 
 
+@pytest.mark.parametrize(("looped", "others", "named"), [(60, 60, True), (40, 80, False), (60, 200, False)])
+def test_a_loop_over_tensors_is_named_where_it_launches_many_kernels(looped: int, others: int, named: bool) -> None:
+    """Its kernels follow each other; a layer has a few, and a quarter of all is worth a word."""
+    kinds = ["k:a:elementwise"] * looped + ["k:b:GEMM"] * others
+    times = [990 * n // len(kinds) for n in range(len(kinds))]
+    kernels = ", ".join(f"{kind} @{at} {at + 1}-{at + 2}" for kind, at in zip(kinds, times, strict=True))
+    advice = findings_of(program(f"0| {kernels}"))["launch-bound"].advice
+    assert (f"{looped} of them are elementwise kernels one after another" in advice) == named
+
+
 def test_the_softmax_of_a_loss_is_no_attention() -> None:
     """One softmax an iteration, and one each time that a loss is computed."""
     once = "0| k:a:softmax @0 5-205, k @1 205-990"
