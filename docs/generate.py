@@ -17,7 +17,7 @@ from typing import Any
 import click
 from sqlalchemy import Column, Table, TypeDecorator
 
-from nsys2prv.analysis.findings import thresholds
+from nsys2prv.analysis.facts import thresholds
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.main import COMMANDS, cli
 from nsys2prv.cli.options import DocumentedOption

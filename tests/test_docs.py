@@ -23,7 +23,7 @@ from nsys2prv.paraver.cfg import CFGS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-FINDINGS = ROOT / "nsys2prv" / "analysis" / "findings"
+RULES, FACTS = (ROOT / "nsys2prv" / "analysis" / folder for folder in ("findings", "facts"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Files that examples name as arguments, which click wants to exist.
@@ -90,7 +90,8 @@ def test_findings_are_listed_by_the_titles_of_the_code() -> None:
     table, *_ = by_name.split("\n\n")
     named = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)))
     assert [name for _, name in titles] == named
-    nodes = (node for f in FINDINGS.glob("*.py") for node in ast.walk(ast.parse(f.read_text(encoding="utf-8"))))
+    files = (*RULES.glob("*.py"), *FACTS.glob("*.py"))
+    nodes = (node for f in files for node in ast.walk(ast.parse(f.read_text(encoding="utf-8"))))
     code = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     parts = (part.strip() for title, _ in titles for part in re.split(r"…|;| \(.*?\)", title))
     assert [part for part in parts if part not in code] == []

@@ -30,6 +30,7 @@ FOLDERS = {
     "families": ("nvtx", "host", "mpi", "nccl", "device", "metrics"),
     "analysis": (
         "findings",
+        "facts",
         "ncu",
         "compare",
         "predict",
@@ -91,6 +92,13 @@ def test_folders_of_a_package_import_one_way(package: str) -> None:
     assert set(order) == found
     pairs = [p for p in _pairs(2, package) if p[0] in order and p[1] in order]
     assert [text for one, other, text in pairs if order.index(one) > order.index(other)] == []
+
+
+def test_no_rule_imports_another_one() -> None:
+    """What rules share is in `facts`."""
+    folder = "nsys2prv.analysis.findings."
+    rules = {name for name in MODULES if name.startswith(folder)} - {f"{folder}finding", f"{folder}rules"}
+    assert [f"{one} imports {other}" for one in rules for other in IMPORTS[one] & rules] == []
 
 
 def test_no_module_imports_itself_by_a_circle() -> None:

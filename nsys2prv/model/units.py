@@ -24,6 +24,8 @@ MB, GB_S = Unit("MB", 1e-6, 3), Unit("GB/s", 1, 3)
 # Of figures in percent, and of fractions of 1.
 PERCENT, FRACTION = Unit("%", 1, 1), Unit("%", 100, 1)
 COUNT, FACTOR, NUMBER = Unit("", 1, 0), Unit("", 1, 4), Unit("", 1, 2)
+# From here on a time has two digits that count in ms with three decimals (ns).
+SHORTEST_IN_MS = 10_000
 
 # Times of single calls, kernels and samples.
 _SHORT = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns", "wait_p50_ns", "wait_p90_ns",
@@ -62,6 +64,14 @@ def head_of(name: str) -> str:
     """Return the head of a figure's column: its words and the sign of its unit."""
     unit = unit_of(name)
     return f"{words_of(name)} {unit.sign if unit else ''}".strip()
+
+
+def text_ms(ns: float) -> str:
+    """Return a time as text in ms, with three digits that count, or in us if it is short."""
+    if 0 < ns < SHORTEST_IN_MS:
+        return f"{ns / 1e3:.2f} us"
+    value = ns / 1e6
+    return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value:.3f} ms"
 
 
 def _end(name: str) -> str:

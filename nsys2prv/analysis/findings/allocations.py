@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.long_calls import calls_meanwhile
+from nsys2prv.analysis.facts.starved import IS_ALLOCATION, longest_at
+from nsys2prv.analysis.facts.thresholds import ALL_ALONG, ONE_PLACE
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.long_calls import calls_meanwhile
-from nsys2prv.analysis.findings.starved import IS_ALLOCATION, longest_at
-from nsys2prv.analysis.findings.thresholds import ALL_ALONG, ONE_PLACE
+from nsys2prv.model.units import text_ms
 
 FROM_DRIVER = Words(
     general="Allocate once before the loop, or use a caching allocator: that of a framework, which keeps what it has "

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import CONTENDED, CONTENDED_SAVED
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import CONTENDED, CONTENDED_SAVED
+from nsys2prv.model.units import text_ms
 
 
 def contended_kernels(case: Case) -> Iterator[Finding]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.kernel_families import COPIES
+from nsys2prv.analysis.facts.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.interval_frames import at_longest, whole_with_ns
 
-FAMILY = "copy/cast"
 ADVICE = Words(
     general="Keep one type and layout from kernel to kernel, convert inside of the kernels that compute, and copy "
     "outside of the loop.",
@@ -28,14 +28,14 @@ ADVICE = Words(
 
 def conversions(case: Case) -> Iterator[Finding]:
     """Yield what could be saved of conversions, if they take more than usual."""
-    classes = case.analysis.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == FAMILY))
+    classes = case.analysis.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == COPIES))
     total = int(classes["total_ns"].sum())
     share = case.share_of_compute(total)
     if share < CONVERSIONS.value:
         return
-    time = case.kernel_time(total, pl.col("family") == FAMILY)
+    time = case.kernel_time(total, pl.col("family") == COPIES)
     saved = CONVERSIONS_SAVED.value * time.saved_at_most
-    of_family = case.run.work.filter(pl.col("family") == FAMILY, pl.col("kind") != NCCL)
+    of_family = case.run.work.filter(pl.col("family") == COPIES, pl.col("kind") != NCCL)
     longest = whole_with_ns(of_family, case.analysis.window.spans).select(at_longest("ns")).item()
     yield Finding(
         "conversions",

@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.host_on_path import loading, waiting_title
+from nsys2prv.analysis.facts.starved import longest_at
+from nsys2prv.analysis.facts.thresholds import IN_TURN
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.host_on_path import loading, waiting_title
-from nsys2prv.analysis.findings.starved import longest_at
-from nsys2prv.analysis.findings.thresholds import IN_TURN
 from nsys2prv.analysis.iterations.phases import phase_of
 from nsys2prv.errors import short
+from nsys2prv.model.units import text_ms
 
 ADVICE = Words(
     general="Prepare data in other threads or processes ahead of time, and copy it from pinned memory while the device "

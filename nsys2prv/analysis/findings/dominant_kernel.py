@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.kernel_families import PRODUCTS
+from nsys2prv.analysis.facts.thresholds import DOMINANT
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.small_grids import PRODUCTS
-from nsys2prv.analysis.findings.thresholds import DOMINANT
 from nsys2prv.errors import short
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import DOUBLE
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import DOUBLE
 from nsys2prv.errors import short
 
 # cuBLAS and CUTLASS: dgemm and zgemm, d884gemm and the like for tensor cores, and the data types of each operand.

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import DEFECT_ROWS, LOW, MEDIUM, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.findings.finding import Finding, FindingSeverity, named_ranks
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import DEFECT_ROWS, LOW, MEDIUM, MOSTLY_UNMATCHED, UNMATCHED, WHOLE_GRAPHS
 from nsys2prv.analysis.frames import COPY, GRAPH, MPI
 from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.analysis.recording.missing import GRAPH_TRACE, has_lost_work
+from nsys2prv.model.units import text_ms
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.steady import begun_apart
 

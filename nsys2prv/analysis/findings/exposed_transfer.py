@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.model.units import text_ms
 
 # Highest number of operations in a title.
 OPERATIONS_NAMED = 3

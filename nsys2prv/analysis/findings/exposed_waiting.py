@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.bubble import bubble
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.late_groups import find_group
+from nsys2prv.analysis.facts.latecomers import latecomer_devices, latecomer_ranks
+from nsys2prv.analysis.facts.recurring_cause import recurring_causes
+from nsys2prv.analysis.facts.thresholds import LEAST_WAIT, NEARLY_ALL
+from nsys2prv.analysis.facts.uneven_ranks import cost_of_shares, uneven_rank
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.imbalance import cost_of_shares, uneven_rank
-from nsys2prv.analysis.findings.late_group import find_group
-from nsys2prv.analysis.findings.latecomers import late_devices, late_ranks
-from nsys2prv.analysis.findings.pipeline_bubble import bubble
-from nsys2prv.analysis.findings.recurring_cause import recurring_causes
-from nsys2prv.analysis.findings.thresholds import LEAST_WAIT, NEARLY_ALL
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.errors import few_ranks
+from nsys2prv.model.units import text_ms
 
 # Operations in which a rank waits for a message of another.
 RECEIVES = r"(?i)recv|MPI_(wait|test|m?probe)"
@@ -47,7 +48,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     if waits.is_empty() or bubble(case):
         return
     group = find_group(case)
-    found, devices = late_ranks(case), late_devices(case)
+    found, devices = latecomer_ranks(case), latecomer_devices(case)
     late, late_device = ([one.member for one in members] for members in (found, devices))
     late += group.members if group else ()
     explained = pl.col("waited_for").is_in(late) | pl.col("late_device").is_in(late_device)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from nsys2prv.analysis.findings.thresholds import HIGH, LOW, MEDIUM
+from nsys2prv.analysis.facts.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.errors import RANKS_SHOWN
+from nsys2prv.model.units import SHORTEST_IN_MS
 
 FindingSeverity = Literal["high", "medium", "low"]
 Confidence = Literal["high", "medium", "low"]
 # From the worst to the mildest.
 SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
-# From here on a time has two digits that count in ms with three decimals (ns).
-SHORTEST_IN_MS = 10_000
 # Stands for the inputs of the run in commands.
 RUN = "RUN"
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.latecomers import latecomer_devices, shared_compute
+from nsys2prv.analysis.facts.thresholds import LATE, MEDIUM
+from nsys2prv.analysis.facts.uneven_ranks import ADVICE, uneven_rank
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.imbalance import ADVICE, uneven_rank
-from nsys2prv.analysis.findings.latecomers import late_devices, shared_compute
-from nsys2prv.analysis.findings.thresholds import LATE, MEDIUM
+from nsys2prv.model.units import text_ms
 
 
 def gpu_imbalance(case: Case) -> Iterator[Finding]:
@@ -21,7 +22,7 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
         return
     gain = case.gain("imbalance=0")
     worst, excess = max(longer.items(), key=lambda one: (one[1], -one[0]))
-    net = next((one.net_ns for one in late_devices(case) if one.member == worst and one.by_compute), 0.0)
+    net = next((one.net_ns for one in latecomer_devices(case) if one.member == worst and one.by_compute), 0.0)
     if excess < LATE.value * case.iteration_ns or not (net or gain >= MEDIUM.value * case.iteration_ns):
         return
     device = case.run.devices[worst]

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.chief_cause import ChiefCause
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.pageable_copies import PIN
+from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.frames import COPY, NCCL
-from nsys2prv.analysis.graph.critical_path import COPYING
-from nsys2prv.analysis.graph.host_labels import call_of
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
-from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
-from nsys2prv.model.device_kinds import DeviceKind
+from nsys2prv.model.units import text_ms
 
 _PAGEABLE = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
-_FROM_PAGEABLE = pl.col("memory").cast(pl.String).str.starts_with("Pageable").fill_null(False)
 _WITH_HOST = pl.col("name").cast(pl.String).is_in(["Host-to-Device", "Device-to-Host"])
 
-PIN = Words(
-    general="Allocate host buffers as pinned memory (cudaMallocHost; PyTorch: pin_memory=True), and copy "
-    "asynchronously on a stream of their own.",
-    pytorch="Allocate host buffers as pinned memory (pin_memory=True) and copy asynchronously on a stream of their own "
-    "(non_blocking=True).",
-    jax="Put arrays on the device ahead of time, few and large (jax.device_put does not wait), and keep them there "
-    "from step to step: memory of NumPy is pageable.",
-    cupy="Allocate host buffers as pinned memory (cupyx.empty_pinned, numba.cuda.pinned_array), and copy on a stream "
-    "of their own (stream=).",
-    cuda="Allocate host buffers as pinned memory (cudaMallocHost, cudaHostAlloc), and copy by cudaMemcpyAsync on a "
-    "stream of their own.",
-)
 BESIDE_KERNELS = Words(
     general="Keep on the device what is needed again (recompute rather than offload), copy on a stream of their own "
     "while kernels run, fetch before use, and send fewer bytes.",
@@ -89,23 +72,6 @@ def host_copies(case: Case) -> Iterator[Finding]:
                 cfg="analysis/memory_bandwidth",
                 at_ns=int(own.select(at_longest("ns")).item()),
             )
-
-
-def advice_on_pageable(case: Case, rank: int, cause: ChiefCause | None) -> str:
-    """Return what to do about a rank that is late as it copies pageable memory to its device; else "".
-
-    Its copies on the device take half of the delay or more: the host waits for each of them.
-    """
-    if cause is None or not (cause.kind == COPYING or re.match(LAUNCHING[DeviceKind.COPY], call_of(cause.name))):
-        return ""
-    copies = case.run.work.filter(pl.col("kind") == COPY, _FROM_PAGEABLE, task=case.run.task_by_rank[rank])
-    ns = int(whole_with_ns(copies, case.analysis.window.spans)["ns"].sum()) / case.step_count
-    if not ns or 2 * ns < cause.ns:
-        return ""
-    return (
-        f"Rank {rank} copies pageable memory, {text_ms(ns)} {case.unit}, and its host waits for each copy. "
-        f"{PIN.of(case.framework)}"
-    )
 
 
 def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:

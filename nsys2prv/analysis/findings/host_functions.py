@@ -6,9 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import RECURS
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.thresholds import RECURS
+from nsys2prv.model.units import text_ms
 
 # Calls that put a host function in a stream. Work behind it waits until it has returned (CUDA runtime API,
 # cudaLaunchHostFunc).

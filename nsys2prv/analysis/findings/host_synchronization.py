@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs
+from nsys2prv.analysis.facts.starved import longest_at
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
-from nsys2prv.analysis.findings.starved import longest_at
 from nsys2prv.analysis.graph.polling import QUERIES
+from nsys2prv.model.units import text_ms
 
 _RUN_AHEAD = Words(
     general="Let the host run ahead: read results and flags some iterations later, copy asynchronously from pinned "

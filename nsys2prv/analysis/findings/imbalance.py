@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.chief_cause import chief_cause
-from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.latecomers import Latecomer, awaited_ranks, late_ranks, shared_compute
-from nsys2prv.analysis.findings.longer_call import longer_call
-from nsys2prv.analysis.findings.shared_gpu import shared_gpu
-from nsys2prv.analysis.findings.shares_of_launches import SHARED
-from nsys2prv.analysis.findings.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, OF_ONE_RANK, PAUSED, SELDOM
-from nsys2prv.analysis.sentences import counted
-
-ADVICE = (
-    "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
-    "other processes)."
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.latecomers import Latecomer, shared_compute
+from nsys2prv.analysis.facts.shares_of_launches import SHARED
+from nsys2prv.analysis.facts.thresholds import PAUSED
+from nsys2prv.analysis.facts.time_slices import time_slices
+from nsys2prv.analysis.facts.uneven_ranks import (
+    ADVICE,
+    cost_of_shares,
+    excess_by_step,
+    mean_worked,
+    seldom_longer,
+    uneven_host,
+    uneven_rank,
+    worked,
 )
+from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.sentences import counted
+from nsys2prv.model.units import text_ms
 
 
 def imbalance(case: Case) -> Iterator[Finding]:
@@ -33,9 +35,10 @@ def imbalance(case: Case) -> Iterator[Finding]:
     worst, gain = uneven_rank(case), case.gain("imbalance=0")
     if worst is None:
         return
-    if any(one.ranks == (worst.member,) and one.cost_ns >= PAUSED.value * worst.longer_ns for one in shared_gpu(case)):
+    sliced = time_slices(case)
+    if sliced and {*sliced.ranks} == {worst.member} and sliced.lost_ns >= PAUSED.value * worst.longer_ns:
         return
-    by_step = _excess_by_step(case, worst.member)
+    by_step = excess_by_step(case, worst.member)
     longest, compared = by_step["longest"].sum(), by_step.height
     often = f" (the longest in {longest} of {compared} iterations)" if longest else ""
     longer = f"{text_ms(worst.excess_ns)} longer than the mean{case.in_window}{often}"
@@ -67,37 +70,9 @@ def imbalance(case: Case) -> Iterator[Finding]:
     )
 
 
-def uneven_host(case: Case) -> Latecomer | None:
-    """Return the latest rank of a run without devices that works longer than others outside of MPI, or None.
-
-    Equal shares must gain MEDIUM, and its excess over the mean explain half of the waiting for it. Where its work has
-    the name of a call, that is the cause: see late_rank.
-    """
-    if case.run.devices:
-        return None
-    late = next(iter(late_ranks(case)), None)
-    if late is None or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
-        return None
-    excess = worked(case)[late.member] - _mean_worked(case)
-    cause, call = chief_cause(case, late.member), longer_call(case, late.member)
-    named = (cause is not None and cause.name) or (call is not None and 2 * call.ns >= late.net_ns)
-    return late if 2 * excess >= late.net_ns and not named else None
-
-
-def worked(case: Case) -> dict[int, float]:
-    """Return how long each rank of a run without devices is outside of MPI (ns of an iteration)."""
-    ranks = {case.run.rank(task) for task in case.run.rank_tasks}
-    return {rank: max(case.iteration_ns - waits, 0.0) for rank, waits in case.host_waits.items() if rank in ranks}
-
-
-def _mean_worked(case: Case) -> float:
-    times = worked(case).values()
-    return sum(times) / len(times)
-
-
 def _of_hosts(case: Case, late: Latecomer) -> Finding:
     """Return the finding of a rank whose host works longer than others."""
-    own, mean, gain = worked(case)[late.member], _mean_worked(case), case.gain("imbalance=0")
+    own, mean, gain = worked(case)[late.member], mean_worked(case), case.gain("imbalance=0")
     return Finding(
         "imbalance",
         f"Rank {late.member} works {text_ms(own)} {case.unit} outside of MPI, {text_ms(own - mean)} longer than the "
@@ -119,58 +94,6 @@ def _of_hosts(case: Case, late: Latecomer) -> Finding:
         cfg="views/collective_arrival",
         at_ns=late.at,
     )
-
-
-def uneven_rank(case: Case) -> Latecomer | None:
-    """Return the rank that others wait for the longest because it computes longer, or None.
-
-    Where equal shares gain at least MEDIUM, a rank whose excess is half of that gain counts even if it waits longer for
-    others than they wait for it, as when it writes a file now and then.
-    """
-    late = [one for one in late_ranks(case) if one.by_compute]
-    if late or case.gain("imbalance=0") < MEDIUM.value * case.iteration_ns:
-        return next(iter(late), None)
-    # Where others compute longer in turn, equal shares gain more than the excess of one rank.
-    least = max(LATE.value * case.iteration_ns, OF_ONE_RANK.value * case.gain("imbalance=0"))
-    longer = [one for one in awaited_ranks(case) if min(one.excess_ns, one.longer_ns) >= least]
-    return min(longer, key=lambda one: (-one.excess_ns, one.member), default=None)
-
-
-def cost_of_shares(case: Case, uneven: Latecomer) -> float:
-    """Return the gain of equal shares (ns of an iteration), at most what the rank computes longer than the mean.
-
-    What they gain beyond that is of ranks that compute longer in turn, or of stages of a pipeline. It costs at least
-    the exposed waiting for the rank, as far as longer compute explains it.
-    """
-    then = seldom_longer(case, uneven.member)
-    excess = max(float(then["excess"].sum()) / case.step_count, uneven.excess_ns)
-    return max(min(case.gain("imbalance=0"), excess), min(uneven.excess_ns, uneven.net_ns))
-
-
-def seldom_longer(case: Case, rank: int) -> pl.DataFrame:
-    """Return iteration, repeat and `excess` (ns above the mean of all ranks) of the few iterations with most excess.
-
-    Empty if a rank computes longer in more than SELDOM of the iterations, or on several GPUs.
-    """
-    own = _excess_by_step(case, rank)
-    longer = pl.col("excess").clip(lower_bound=0)
-    longest = own.sort("excess", descending=True).with_columns(before=longer.cum_sum() - longer)
-    most = longest.filter(pl.col("before") < MOSTLY_THEN.value * longer.sum(), pl.col("excess") > 0)
-    like_most = pl.col("excess") >= LIKE_MOST.value * pl.lit(most["excess"].mean(), pl.Float64())
-    then = own.filter(like_most).select("iteration", "repeat", "excess")
-    is_seldom = then.height <= SELDOM.value * own.height and len(shared_compute(case).get(rank, ())) == 1
-    return then if is_seldom else then.clear()
-
-
-def _excess_by_step(case: Case, rank: int) -> pl.DataFrame:
-    """Return the iterations of a rank: iteration, repeat, `excess` (compute above the mean of ranks, ns), `longest`."""
-    step = ("repeat", "iteration")
-    excess = pl.col("compute_ns") - pl.col("compute_ns").mean().over(step)
-    # Of ranks that compute equally long none is the longest.
-    longest = (pl.col("compute_ns") == pl.col("compute_ns").max().over(step)) & (excess > 0)
-    computing = pl.col("rank").is_in([*shared_compute(case)])
-    compared = case.held(case.analysis.iterations).filter(pl.col("steady"), computing)
-    return compared.select("rank", *step, excess=excess, longest=longest).filter(rank=rank).drop("rank")
 
 
 def _name(case: Case, rank: int) -> str:

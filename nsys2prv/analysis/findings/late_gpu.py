@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.chief_cause import chief_cause, host_work
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.chief_cause import chief_cause, host_work
+from nsys2prv.analysis.facts.latecomers import Latecomer, latecomer_devices
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.latecomers import Latecomer, late_devices
 from nsys2prv.analysis.graph.critical_path import HOST
+from nsys2prv.model.units import text_ms
 
 
 def late_gpu(case: Case) -> Iterator[Finding]:
     """Yield the GPU that other GPUs of its process wait for the longest though it computes no longer."""
-    late = next((one for one in late_devices(case) if not one.by_compute), None)
+    late = next((one for one in latecomer_devices(case) if not one.by_compute), None)
     if late is None:
         return
     device = case.run.devices[late.member]

@@ -1,6 +1,6 @@
 """A late rank: others wait for it, and its kernels are not the reason; or it was late in single iterations.
 
-`late_group` handles ranks that are late together.
+The module `late_group` handles ranks that are late together.
 """
 
 from __future__ import annotations
@@ -10,27 +10,28 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.communication.delays import KERNELS
-from nsys2prv.analysis.findings.case import Case, text_ms, usual
-from nsys2prv.analysis.findings.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
+from nsys2prv.analysis.facts.case import Case, usual
+from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
+from nsys2prv.analysis.facts.late_groups import find_group
+from nsys2prv.analysis.facts.latecomers import Latecomer, latecomer_ranks
+from nsys2prv.analysis.facts.longer_call import longer_call
+from nsys2prv.analysis.facts.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
+from nsys2prv.analysis.facts.recurring_cause import RecurringCause, recurring_causes
+from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
+from nsys2prv.analysis.facts.starved import kept_time
+from nsys2prv.analysis.facts.system_calls import advice_on_call
+from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
+from nsys2prv.analysis.facts.uneven_ranks import uneven_host
+from nsys2prv.analysis.facts.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.functions_of_hosts import Seen, seen_functions
-from nsys2prv.analysis.findings.host_copies import advice_on_pageable
-from nsys2prv.analysis.findings.imbalance import uneven_host
-from nsys2prv.analysis.findings.late_group import find_group
-from nsys2prv.analysis.findings.latecomers import Latecomer, late_ranks
-from nsys2prv.analysis.findings.longer_call import longer_call
-from nsys2prv.analysis.findings.many_operations import advice_on_operations
-from nsys2prv.analysis.findings.recurring_cause import RecurringCause, recurring_causes
-from nsys2prv.analysis.findings.shares_of_launches import advice_on_launches
-from nsys2prv.analysis.findings.starved import kept_time
-from nsys2prv.analysis.findings.system_waiting import advice_on_call
-from nsys2prv.analysis.findings.thresholds import GAINED, MEDIUM, PREDICTED
-from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING, call_of
 from nsys2prv.errors import short
+from nsys2prv.model.units import text_ms
 
 # Operations between two ranks.
 MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"
@@ -59,7 +60,7 @@ def late_rank(case: Case) -> Iterator[Finding]:
     """
     group = find_group(case)
     together = group.members if group else ()
-    late = _apart([one for one in late_ranks(case) if not one.by_compute and one.member not in together])
+    late = _apart([one for one in latecomer_ranks(case) if not one.by_compute and one.member not in together])
     uneven = uneven_host(case)
     yield from (_lasting(case, one) for one in late if uneven is None or one.member != uneven.member)
     recurring = recurring_causes(case)

@@ -7,19 +7,18 @@ from collections.abc import Iterator, Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms, usual
-from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text, places_of_launches
-from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
-from nsys2prv.analysis.findings.elementwise_chains import advice_on_loops
-from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.functions_of_hosts import Seen, see_samples, seen_functions
-from nsys2prv.analysis.findings.graphs_in_loop import advice_on_graphs
-from nsys2prv.analysis.findings.latecomers import shared_compute
-from nsys2prv.analysis.findings.long_calls import COPY_IN_BACKGROUND, advice_on_long_call, calls_meanwhile, long_call
-from nsys2prv.analysis.findings.many_operations import advice_on_operations
-from nsys2prv.analysis.findings.starved import PARTS
-from nsys2prv.analysis.findings.thresholds import (
+from nsys2prv.analysis.facts.case import Case, usual
+from nsys2prv.analysis.facts.chief_pause import chief_pause, pause_text, places_of_launches
+from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, iterations_that_load
+from nsys2prv.analysis.facts.elementwise_chains import advice_on_loops
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples, seen_functions
+from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs
+from nsys2prv.analysis.facts.latecomers import shared_compute
+from nsys2prv.analysis.facts.long_calls import COPY_IN_BACKGROUND, advice_on_long_call, calls_meanwhile, long_call
+from nsys2prv.analysis.facts.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.starved import PARTS
+from nsys2prv.analysis.facts.thresholds import (
     BLOCKING,
     GAP,
     IN_COPIES,
@@ -30,13 +29,15 @@ from nsys2prv.analysis.findings.thresholds import (
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
 )
-from nsys2prv.analysis.findings.waits_of_hosts import WAITING, waits_by_rank, waits_more
+from nsys2prv.analysis.facts.waits_of_hosts import WAITING, waits_by_rank, waits_more
+from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL
 from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.errors import short
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.model.device_kinds import DeviceKind
+from nsys2prv.model.units import text_ms
 
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
-from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, long_ones_load
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, long_ones_load
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
+from nsys2prv.analysis.facts.starved import PARTS
+from nsys2prv.analysis.facts.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.functions_of_hosts import Seen, seen_functions
-from nsys2prv.analysis.findings.starved import PARTS
-from nsys2prv.analysis.findings.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.sentences import counted
+from nsys2prv.model.units import text_ms
 
 OTHER_WORK = Words(
     general="See what they do beside the others' work, such as output, statistics, evaluation, or kernels that are "

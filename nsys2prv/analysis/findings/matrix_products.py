@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
 from nsys2prv.errors import short
 
 # Names that CUTLASS gives to any kernel.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import MEMORY_FULL
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import MEMORY_FULL
 from nsys2prv.analysis.frames import Device, Hardware
 from nsys2prv.errors import bytes_text
 

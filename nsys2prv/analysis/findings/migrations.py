@@ -6,14 +6,15 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import MEDIUM
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import MEDIUM
 from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.idle.idle_gaps import activities_around
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference, time_in
+from nsys2prv.model.units import text_ms
 
 ADVICE = (
     "Prefetch (cudaMemPrefetchAsync) and advise (cudaMemAdvise) before kernels and host loops touch the memory, or use "

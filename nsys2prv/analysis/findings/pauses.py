@@ -8,18 +8,18 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.functions_of_hosts import see_samples, seen_functions
+from nsys2prv.analysis.facts.starved import idle_gaps, system_calls
+from nsys2prv.analysis.facts.system_calls import FILE_CALLS, OF_FILES, OF_PROCESSES, PROCESS_CALLS
+from nsys2prv.analysis.facts.thresholds import ONE_PLACE, PAUSE
 from nsys2prv.analysis.findings.finding import Finding, severity_of
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.functions_of_hosts import see_samples, seen_functions
-from nsys2prv.analysis.findings.starved import idle_gaps, system_calls
-from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS
-from nsys2prv.analysis.findings.system_waiting import OF_FILES, OF_PROCESSES
-from nsys2prv.analysis.findings.thresholds import ONE_PLACE, PAUSE
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, union
+from nsys2prv.model.units import text_ms
 from nsys2prv.run.steady import INTERRUPTED
 
 OF_HOSTS = "See what the hosts do there (nsys2prv analyze RUN --window trace --show api,host)."

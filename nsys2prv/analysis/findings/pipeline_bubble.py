@@ -7,11 +7,12 @@ from typing import Any
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.bubble import bubble
+from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.thresholds import BUBBLE
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.model.units import text_ms
 
 
 def pipeline_bubble(case: Case) -> Iterator[Finding]:
@@ -60,17 +61,3 @@ def _worst(stages: pl.DataFrame) -> dict[str, Any] | None:
     )
     by_bubble = pipelines.sort("bubble", "pipeline", descending=[True, False])
     return None if by_bubble.is_empty() else by_bubble.row(0, named=True)
-
-
-def bubble(case: Case) -> float:
-    """Return the exposed waiting in NCCL messages (ns of an iteration), the mean of ranks that all wait; else 0.
-
-    In a pipeline every stage waits for another one. Ranks that only send and receive at once, as in a ring, are none.
-    """
-    messages = case.exposed.filter(pl.col("kind") == NCCL, pl.col("operation").str.contains("Send|Recv"))
-    if not messages["operation"].is_in(["Send", "Recv"]).any():
-        return 0.0
-    by_rank = messages.group_by("rank").agg(pl.col("exposed_waiting_ns").sum() / case.step_count)["exposed_waiting_ns"]
-    if by_rank.len() < 2 or (by_rank < BUBBLE.value * case.iteration_ns).any():
-        return 0.0
-    return float(by_rank.to_numpy().mean())

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.findings.allocations import allocations
-from nsys2prv.analysis.findings.case import Case, case_of
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.conversions import conversions
 from nsys2prv.analysis.findings.data_loading import data_loading

@@ -4,95 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
-from nsys2prv.analysis.findings.case import Case, text_ms
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.time_slices import time_slices
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.thresholds import (
-    FEWEST_LAUNCHES,
-    FEWEST_PLACES,
-    FEWEST_SLICES,
-    KERNELS_IN_SLICES,
-    LIKE_SLICES,
-    OF_SHORT_KERNELS,
-    SHORTEST_SLICE,
-)
-from nsys2prv.analysis.frames import KERNEL
-from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.errors import few_ranks
+from nsys2prv.model.units import text_ms
 
 
 def shared_gpu(case: Case) -> Iterator[Finding]:
-    """Yield the GPU whose kernels lose most time in pauses.
-
-    Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice.
-    """
-    work = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.analysis.window.spans)
-    users = work.group_by("device").agg(users=pl.col("task").unique().sort())
-    # Processes that share a GPU pause in turns: an iteration lasts longer by what one of them loses.
-    of_task = pl.col("lost").sum().over("device", "task")
-    paused = _paused(work, case.step_count).with_columns(of_task=of_task).join(users, on="device")
-    middle = (pl.col("lost").quantile(0.75) - pl.col("lost").quantile(0.25)) / pl.col("lost").median()
-    by_device = (
-        paused.group_by("device")
-        .agg(
-            count=pl.len(),
-            kernels=pl.col("name").n_unique(),
-            spread=middle,
-            users=pl.col("users").first(),
-            slice=pl.col("lost").median(),
-            lost=pl.col("of_task").max(),
-            at=pl.col("start").first(),
-        )
-        .filter(
-            pl.col("count") >= FEWEST_SLICES.value,
-            pl.col("kernels") >= KERNELS_IN_SLICES.value,
-            (pl.col("spread") <= LIKE_SLICES.value) | (pl.col("users").list.len() > 1),
-        )
-        .sort("lost", "device", descending=[True, False])
-    )
-    if by_device.is_empty():
+    """Yield the GPU whose kernels lose most time in pauses for another process."""
+    found = time_slices(case)
+    if found is None:
         return
-    number, count, kernels, _, sharing, length, lost, at = by_device.row(0)
-    device = case.run.devices[number]
-    ranks = tuple(case.run.rank(task) for task in sharing)
-    cost = lost / case.step_count
-    who = f"{few_ranks(ranks).capitalize()} share" if len(ranks) > 1 else "Another process shares"
-    whose = "their kernels" if len(ranks) > 1 else f"the kernels of rank {ranks[0]}"
+    device, several = found.device, len(found.ranks) > 1
+    who = f"{few_ranks(found.ranks).capitalize()} share" if several else "Another process shares"
+    whose = "their kernels" if several else f"the kernels of rank {found.ranks[0]}"
     yield Finding(
         "shared-gpu",
-        f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {count} times, {text_ms(length)} each, "
-        f"{text_ms(cost)} {case.unit}",
-        cost,
+        f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {found.pauses} times, "
+        f"{text_ms(found.slice_ns)} each, {text_ms(found.lost_ns)} {case.unit}",
+        found.lost_ns,
         "Give each process a GPU of its own (CUDA_VISIBLE_DEVICES, the scheduler's binding), or let them run at one "
         "time by MPS; nvidia-smi lists the processes on a GPU.",
-        ranks=named_ranks(ranks),
+        ranks=named_ranks(found.ranks),
         iterations=case.iterations,
-        evidence={"pauses": count, "kernels": kernels, "slice_ns": round(length)},
+        evidence={"pauses": found.pauses, "kernels": found.kernels, "slice_ns": round(found.slice_ns)},
         confidence="medium",
         command="nsys2prv analyze RUN --show kernels",
         cfg="analysis/kernel_duration",
-        at_ns=int(at),
+        at_ns=found.at,
     )
-
-
-def _paused(work: pl.DataFrame, steps: int) -> pl.DataFrame:
-    """Return device, task, name, start and `lost` (ns above the median) of kernels that take far longer than usual.
-
-    `steps`: number of iterations. What is as long at its place in most of them is no pause: a matrix product of one
-    name and grid takes longer where it sums up more.
-    """
-    alike = ["device", "name", "shape"]
-    usual, count = pl.col("ns").median().over(alike), pl.len().over(alike)
-    ordered = work.select(*alike, "task", "start", "ns").sort(*alike, "start")
-    known = ordered.with_columns(usual=usual, count=count, nth=pl.int_range(pl.len()).over(alike))
-    if steps >= FEWEST_PLACES.value:
-        in_step = (pl.col("count") / steps).round().cast(pl.Int64).clip(lower_bound=1)
-        place = known.with_columns(place=pl.col("nth") % in_step)
-        known = place.with_columns(usual=pl.max_horizontal("usual", pl.col("ns").median().over(*alike, "place")))
-    lost = pl.col("ns") - pl.col("usual")
-    return known.filter(
-        pl.col("count") >= FEWEST_LAUNCHES.value,
-        lost >= SHORTEST_SLICE.value,
-        lost >= OF_SHORT_KERNELS.value * pl.col("usual"),
-    ).select("device", "task", "name", "start", lost=lost)

@@ -9,9 +9,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import (
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import (
     ALIKE_KERNELS,
     CLOCK_DROP,
     FEWEST_LAUNCHES,
@@ -20,10 +19,12 @@ from nsys2prv.analysis.findings.thresholds import (
     SLOW_KERNELS,
     SLOW_SHARE,
 )
+from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import KERNEL, NCCL, Pieces
 from nsys2prv.analysis.interval_frames import covered, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
+from nsys2prv.model.units import text_ms
 
 
 class SlowGpu(NamedTuple):

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, KernelTime, text_ms
-from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.thresholds import (
+from nsys2prv.analysis.facts.case import Case, KernelTime
+from nsys2prv.analysis.facts.kernel_families import PRODUCTS
+from nsys2prv.analysis.facts.thresholds import (
     LATENCY_KERNEL,
     LOW_OCCUPANCY,
     OCCUPANCY_SHARE,
@@ -16,13 +16,12 @@ from nsys2prv.analysis.findings.thresholds import (
     SMALL_GRIDS_SAVED,
     WARP,
 )
+from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import KERNEL
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.errors import short
-
-# Families of products: they keep their data in registers and shared memory, and run fast with few warps.
-PRODUCTS = r"(?i)^(?:GEMM|(?:flash )?attention|conv)"
+from nsys2prv.model.units import text_ms
 
 
 def small_grids(case: Case) -> Iterator[Finding]:

@@ -6,42 +6,19 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.chief_cause import interpreter_lock
-from nsys2prv.analysis.findings.code_loading import KEEP_SHAPES, iterations_that_load
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.chief_cause import interpreter_lock
+from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, iterations_that_load
+from nsys2prv.analysis.facts.functions_of_hosts import seen_functions
+from nsys2prv.analysis.facts.host_on_path import in_system, waiting_title
+from nsys2prv.analysis.facts.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
+from nsys2prv.analysis.facts.system_calls import advice_on_call
+from nsys2prv.analysis.facts.thresholds import IN_TURN, ONE_PLACE
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.functions_of_hosts import Seen, see_samples, seen_functions
-from nsys2prv.analysis.findings.host_on_path import in_system, waiting_title
-from nsys2prv.analysis.findings.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
-from nsys2prv.analysis.findings.system_calls import FILE_CALLS, PROCESS_CALLS, SLEEPS
-from nsys2prv.analysis.findings.thresholds import IN_TURN, ONE_PLACE
+from nsys2prv.model.units import text_ms
 
 # Begin of the names of the threads in which PyTorch's Gloo exchanges data and launches its copies (ProcessGroupGloo).
 GLOO_THREAD = "pt_gloo"
-OF_FILES = (
-    "The thread that launches opens, writes or closes files: write from another thread or process (asynchronous "
-    "checkpoints), less often, or to a file system near the GPU."
-)
-OF_SLEEPING = (
-    "The host sleeps for a time that the program sets (time.sleep, usleep): see what it waits for, a file, a rate, "
-    "another process, and wait for that itself."
-)
-OF_PROCESSES = Words(
-    general="The thread that launches starts processes or waits for their end: keep them, or start them before the "
-    "loop.",
-    pytorch="The thread that launches starts processes or waits for their end, as a DataLoader does in each epoch: "
-    "keep them (persistent_workers=True), or start them before the loop.",
-)
-OF_OTHERS = Words(
-    general="The thread that launches waits for another one or sleeps: for data, prepare more ahead; else look for "
-    "locks, files and pauses: {samples}.",
-    pytorch="The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
-    "prefetch_factor); else look for locks, files and pauses: {samples}.",
-    jax="The thread that launches waits for another one or sleeps. Where it waits for results (float(x), "
-    "np.asarray(x), jax.block_until_ready), read them some steps later; for data, prepare more ahead; else look for "
-    "locks and files: {samples}.",
-)
 
 
 def system_waiting(case: Case) -> Iterator[Finding]:
@@ -85,19 +62,6 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         cfg="basics/osrt",
         at_ns=longest_at(case.starved, "system"),
     )
-
-
-def advice_on_call(case: Case, name: str, seen: Seen) -> str:
-    """Return advice on a call of the system in which a thread that launches is, by what it is for.
-
-    `seen`: what samples say of that time.
-    """
-    if PROCESS_CALLS.match(name):
-        return OF_PROCESSES.of(case.framework)
-    if SLEEPS.match(name):
-        return OF_SLEEPING
-    others = OF_OTHERS.of(case.framework).format(samples=see_samples(case.run, seen))
-    return OF_FILES if FILE_CALLS.match(name) else others
 
 
 def _of_compiling(case: Case) -> str:

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
 from nsys2prv.analysis.interval_frames import at_longest
 
 CLASS, LOSS = "softmax", "loss"

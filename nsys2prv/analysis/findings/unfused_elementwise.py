@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case, text_ms
-from nsys2prv.analysis.findings.elementwise_chains import elementwise_chains
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.elementwise_chains import elementwise_chains
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import CHAINS
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import CHAINS
+from nsys2prv.model.units import text_ms
 
 ADVICE = Words(
     general="Fuse them: one kernel reads and writes memory once for a whole chain (a kernel of your own; "

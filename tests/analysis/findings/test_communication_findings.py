@@ -8,12 +8,12 @@ from programs import ALL_BUSY, GOOD, Generous, analysis_of, findings_of, program
 
 from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
-from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.facts.case import Case, case_of
+from nsys2prv.analysis.facts.thresholds import CONTENDED
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
-from nsys2prv.analysis.findings.thresholds import CONTENDED
 
 
 @pytest.mark.parametrize(("kind", "name"), [("s", "pipeline-bubble"), ("x", "exposed-waiting")])

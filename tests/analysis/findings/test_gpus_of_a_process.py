@@ -7,7 +7,7 @@ import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.communication.exposed_waits import waiting_of_gpus
-from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.question import Question

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
 
-from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.pauses import pauses
 from nsys2prv.intervals.spans import Span, Spans, one_span

@@ -9,22 +9,22 @@ from hypothesis import strategies as st
 from programs import UNIT, Generous, analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.analyze_run import analyze_run
-from nsys2prv.analysis.findings.case import Case, case_of
+from nsys2prv.analysis.facts.case import Case, case_of
+from nsys2prv.analysis.facts.host_on_path import OnPath
+from nsys2prv.analysis.facts.latecomers import _awaited, latecomer_ranks
+from nsys2prv.analysis.facts.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.contended_kernels import contended_kernels
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import _why
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_copies import host_copies
-from nsys2prv.analysis.findings.host_on_path import OnPath
-from nsys2prv.analysis.findings.latecomers import _awaited, late_ranks
 from nsys2prv.analysis.findings.launch_bound import _waiting, launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
-from nsys2prv.analysis.findings.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import TEXT, AnalyzedTask, Hardware
 from nsys2prv.analysis.interval_frames import at_longest
@@ -56,7 +56,7 @@ def test_memory_is_allocated_only_between_the_iterations() -> None:
 @pytest.mark.parametrize("devices", [1, 2])
 def test_the_devices_of_a_process_wait_at_the_same_time(devices: int) -> None:
     """The last rank is late by 5 ms, whether or not it and those that wait have two devices each."""
-    (late,) = late_ranks(case_of(analysis_of(of_processes(program(LATE), devices))))
+    (late,) = latecomer_ranks(case_of(analysis_of(of_processes(program(LATE), devices))))
     assert late.member == 4 - devices
     assert late.net_ns / 1e6 == pytest.approx(5.0, rel=0.06)
 

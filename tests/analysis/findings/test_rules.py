@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from programs import GOOD, UNIT, analysis_of, findings_of, program
 
+from nsys2prv.analysis.facts.thresholds import HIGH
 from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.rules import RULES
-from nsys2prv.analysis.findings.thresholds import HIGH
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.paraver.cfg import CFGS
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
 
-from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.frames import Sampled
 from nsys2prv.intervals.spans import Times

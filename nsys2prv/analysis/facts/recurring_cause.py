@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.chief_cause import wait_of_each
-from nsys2prv.analysis.findings.late_group import find_group
-from nsys2prv.analysis.findings.latecomers import awaited_ranks, late_ranks
-from nsys2prv.analysis.findings.pipeline_bubble import bubble
-from nsys2prv.analysis.findings.thresholds import LATE, PECULIAR, RECURS
+from nsys2prv.analysis.facts.bubble import bubble
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.chief_cause import wait_of_each
+from nsys2prv.analysis.facts.late_groups import find_group
+from nsys2prv.analysis.facts.latecomers import awaited_ranks, latecomer_ranks
+from nsys2prv.analysis.facts.thresholds import LATE, PECULIAR, RECURS
 from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.analysis.graph.host_delays import FEWEST_ITERATIONS
 from nsys2prv.analysis.graph.host_labels import LAUNCHING
@@ -46,7 +46,7 @@ def recurring_causes(case: Case) -> list[RecurringCause]:
     if bubble(case):
         return []
     group = find_group(case)
-    late = [*(one.member for one in late_ranks(case)), *(group.members if group else ())]
+    late = [*(one.member for one in latecomer_ranks(case)), *(group.members if group else ())]
     named = pl.col("name").str.starts_with(LAUNCHING).not_() & (pl.col("name") != "")
     others = pl.col("ns").sum().over("name") - pl.col("ns")
     causes = (

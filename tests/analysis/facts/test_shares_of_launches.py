@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from programs import analysis_of, program
 
-from nsys2prv.analysis.findings.case import case_of
-from nsys2prv.analysis.findings.shares_of_launches import advice_on_launches
+from nsys2prv.analysis.facts.case import case_of
+from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
 
 MANY = ", ".join(f"k @{at} {at + 5}-{at + 20}" for at in range(0, 900, 60))
 FEW = "k @0 5-300, k @5 300-305"

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.thresholds import FEWEST_PLACES, LONG, MOSTLY_OTHERS, SELDOM
+from nsys2prv.analysis.facts.thresholds import FEWEST_PLACES, LONG, MOSTLY_OTHERS, SELDOM
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Spans, union

@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
-from nsys2prv.analysis.findings.case import case_of
-from nsys2prv.analysis.findings.waits_of_hosts import waits_by_rank, waits_more
+from nsys2prv.analysis.facts.case import case_of
+from nsys2prv.analysis.facts.waits_of_hosts import waits_by_rank, waits_more
 from nsys2prv.analysis.frames import CALLS
 from nsys2prv.analysis.graph.device_waits import device_waits
 from nsys2prv.analysis.graph.polling import FEWEST_QUERIES, LONGEST_GAP, polls

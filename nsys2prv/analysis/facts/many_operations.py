@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import MANY_OPERATIONS, SHORT_KERNEL
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import MANY_OPERATIONS, SHORT_KERNEL
 from nsys2prv.analysis.frames import KERNEL, NCCL
 from nsys2prv.analysis.interval_frames import whole_with_ns
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.late_group import find_group
-from nsys2prv.analysis.findings.latecomers import late_ranks
-from nsys2prv.analysis.findings.recurring_cause import recurring_causes
-from nsys2prv.analysis.findings.starved import calls_inside, load_ranges
-from nsys2prv.analysis.findings.system_time import system_time
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.late_groups import find_group
+from nsys2prv.analysis.facts.latecomers import latecomer_ranks
+from nsys2prv.analysis.facts.recurring_cause import recurring_causes
+from nsys2prv.analysis.facts.starved import calls_inside, load_ranges
+from nsys2prv.analysis.facts.system_time import system_time
 from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
@@ -97,7 +97,7 @@ def _unexplained(case: Case, pieces: pl.DataFrame, axis: Axis, by: str, chosen: 
     inside = pieces.select("task", ns=pl.Series(time_in(chosen, end) - time_in(chosen, start)))
     by_task = inside.group_by("task").agg(pl.col("ns").sum())
     by_rank = {case.run.rank(task): ns / case.step_count for task, ns in by_task.rows()}
-    delays = [(one.member, one.net_ns) for one in late_ranks(case)]
+    delays = [(one.member, one.net_ns) for one in latecomer_ranks(case)]
     delays += [(one.rank, one.ns) for one in recurring_causes(case)]
     late = sum(min(ns, by_rank.get(rank, 0.0)) for rank, ns in delays)
     if group := find_group(case):

@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from analysis_cases import run_of, work_of
 
-from nsys2prv.analysis.findings.system_time import system_time
+from nsys2prv.analysis.facts.system_time import system_time
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Span
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.starved import idle_gaps
-from nsys2prv.analysis.findings.thresholds import ONE_PLACE, RECURS
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.starved import idle_gaps
+from nsys2prv.analysis.facts.thresholds import ONE_PLACE, RECURS
 
 KEEP_SHAPES = Words(
     general="Keep shapes the same (pad, or sort into a few sizes), so that no kernel is compiled or tried again, and "

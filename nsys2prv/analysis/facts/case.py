@@ -11,17 +11,17 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.findings.finding import SHORTEST_IN_MS
-from nsys2prv.analysis.findings.framework import Framework, framework_of
-from nsys2prv.analysis.findings.long_steps import LongSteps, long_steps, step_begins
-from nsys2prv.analysis.findings.starved import Launchers, find_launchers, kept_time, starved, starved_time
-from nsys2prv.analysis.findings.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
+from nsys2prv.analysis.facts.framework import Framework, framework_of
+from nsys2prv.analysis.facts.long_steps import LongSteps, long_steps, step_begins
+from nsys2prv.analysis.facts.starved import Launchers, find_launchers, kept_time, starved, starved_time
+from nsys2prv.analysis.facts.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
+from nsys2prv.model.units import text_ms
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 # With fewer iterations the longest and the shortest of them are no exceptions.
@@ -274,11 +274,3 @@ def _host_waits(analysis: Analysis, count: int) -> dict[int, float]:
     axis, spans = axis_over(analysis.window.spans, len(analysis.run.tasks)), analysis.window.spans
     times = axis.sums(covered_by(axis, calls, "task", spans))
     return {rank: float(times[task]) / count for task, rank in analysis.run.ranks.items()}
-
-
-def text_ms(ns: float) -> str:
-    """Return a time as text in ms, with three digits that count, or in us if it is short."""
-    if 0 < ns < SHORTEST_IN_MS:
-        return f"{ns / 1e3:.2f} us"
-    value = ns / 1e6
-    return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value:.3f} ms"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.conversions import FAMILY as COPIES
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.thresholds import LOOP_OVER_TENSORS, PART_OF_LAUNCHES
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.kernel_families import COPIES
+from nsys2prv.analysis.facts.thresholds import LOOP_OVER_TENSORS, PART_OF_LAUNCHES
 
 ELEMENTWISE = "elementwise"
 ONE_FOR_ALL = Words(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.thresholds import HANDOVER
+from nsys2prv.analysis.facts.thresholds import HANDOVER
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over

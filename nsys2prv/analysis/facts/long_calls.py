@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.framework import Words
-from nsys2prv.analysis.findings.starved import calls_in_gaps, idle_gaps
-from nsys2prv.analysis.findings.thresholds import LONG_CALL, ONE_PLACE
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.starved import calls_in_gaps, idle_gaps
+from nsys2prv.analysis.facts.thresholds import LONG_CALL, ONE_PLACE
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.model.device_kinds import DeviceKind
 

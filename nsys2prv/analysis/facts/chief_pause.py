@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.starved import idle_gaps
-from nsys2prv.analysis.findings.thresholds import NEARLY_ALL, ONE_PLACE, PART_PLACE
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.starved import idle_gaps
+from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import tasks_of_devices
 from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
 from nsys2prv.errors import short

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.framework import is_python
-from nsys2prv.analysis.findings.latecomers import Latecomer
-from nsys2prv.analysis.findings.thresholds import SCATTERED
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import is_python
+from nsys2prv.analysis.facts.latecomers import Latecomer
+from nsys2prv.analysis.facts.thresholds import SCATTERED
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING
 from nsys2prv.errors import short

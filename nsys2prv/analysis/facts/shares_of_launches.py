@@ -6,9 +6,9 @@ from statistics import median
 
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.long_steps import steps_of_ranks
-from nsys2prv.analysis.findings.thresholds import LAUNCHES_MORE, LEAST_MORE, SAME_COUNT, SELDOM
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.long_steps import steps_of_ranks
+from nsys2prv.analysis.facts.thresholds import LAUNCHES_MORE, LEAST_MORE, SAME_COUNT, SELDOM
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.analysis.sentences import counted

@@ -8,9 +8,9 @@ import polars as pl
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
 
-from nsys2prv.analysis.findings.case import case_of
+from nsys2prv.analysis.facts.case import case_of
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.host_samples import HOST_SAMPLE
 from nsys2prv.errors import ReportError

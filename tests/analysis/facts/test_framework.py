@@ -13,7 +13,7 @@ from programs import analysis_of, findings_of, program
 
 import nsys2prv
 from nsys2prv.analysis import findings
-from nsys2prv.analysis.findings.framework import Framework, Words, framework_of
+from nsys2prv.analysis.facts.framework import Framework, Words, framework_of
 from nsys2prv.analysis.frames import CALLS, Run
 
 PYTORCH, JAX, CUPY, CUDA, UNKNOWN = Framework

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.predict.changes import LEAST_SHARE
 
@@ -36,12 +36,12 @@ class Latecomer(NamedTuple):
         return self.longer_ns >= LONGER_COMPUTE.value * self.net_ns
 
 
-def late_ranks(case: Case) -> list[Latecomer]:
+def latecomer_ranks(case: Case) -> list[Latecomer]:
     """Return the ranks that others wait for by more than jitter, the latest first."""
     return [one for one in awaited_ranks(case) if one.net_ns >= LATE.value * case.iteration_ns]
 
 
-def late_devices(case: Case) -> list[Latecomer]:
+def latecomer_devices(case: Case) -> list[Latecomer]:
     """Return the devices that other devices of their rank wait for by more than jitter, the latest first."""
     return [one for one in awaited_devices(case) if one.net_ns >= LATE.value * case.iteration_ns]
 

@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.system_time import system_time
-from nsys2prv.analysis.findings.thresholds import IN_ROW
+from nsys2prv.analysis.facts.system_time import system_time
+from nsys2prv.analysis.facts.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI, Run
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.interval_frames import at_longest, covered_by

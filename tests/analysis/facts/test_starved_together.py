@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsys2prv.analysis.findings.starved import _together
+from nsys2prv.analysis.facts.starved import _together
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, intersection, one_span, union
 

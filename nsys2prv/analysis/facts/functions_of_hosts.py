@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.findings.case import Case
-from nsys2prv.analysis.findings.starved import idle_gaps, idle_of_launchers
-from nsys2prv.analysis.findings.thresholds import FEWEST_SAMPLES, NAMED_FUNCTION, NAMED_TOO
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.starved import idle_gaps, idle_of_launchers
+from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NAMED_FUNCTION, NAMED_TOO
 from nsys2prv.analysis.frames import Run
 from nsys2prv.errors import Nsys2prvError, short
 from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES

@@ -1,0 +1,8 @@
+"""Families of kernels that several rules tell apart (see intervals/kernel_classes.toml)."""
+
+from __future__ import annotations
+
+# Conversions of types, copies and transposes.
+COPIES = "copy/cast"
+# Families of products: they keep their data in registers and shared memory, and run fast with few warps.
+PRODUCTS = r"(?i)^(?:GEMM|(?:flash )?attention|conv)"

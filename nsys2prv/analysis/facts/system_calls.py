@@ -1,0 +1,52 @@
+"""Calls of the C library and the system by what a host does in them, and advice on each."""
+
+from __future__ import annotations
+
+import re
+
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
+
+# Calls that open, write and close files. Reads also wait for pipes and sockets.
+FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?2?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
+# Calls that start processes or wait for their end.
+PROCESS_CALLS = re.compile(r"(?:v?fork|clone3?|posix_spawnp?|exec[lv]p?e?|wait|wait[34]|waitpid|waitid)$")
+# Calls in which a thread sleeps for a time that it chose itself.
+SLEEPS = re.compile(r"(?:sleep|usleep|(?:clock_)?nanosleep)$")
+OF_FILES = (
+    "The thread that launches opens, writes or closes files: write from another thread or process (asynchronous "
+    "checkpoints), less often, or to a file system near the GPU."
+)
+OF_SLEEPING = (
+    "The host sleeps for a time that the program sets (time.sleep, usleep): see what it waits for, a file, a rate, "
+    "another process, and wait for that itself."
+)
+OF_PROCESSES = Words(
+    general="The thread that launches starts processes or waits for their end: keep them, or start them before the "
+    "loop.",
+    pytorch="The thread that launches starts processes or waits for their end, as a DataLoader does in each epoch: "
+    "keep them (persistent_workers=True), or start them before the loop.",
+)
+OF_OTHERS = Words(
+    general="The thread that launches waits for another one or sleeps: for data, prepare more ahead; else look for "
+    "locks, files and pauses: {samples}.",
+    pytorch="The thread that launches waits for another one or sleeps: for data, prepare more ahead (num_workers, "
+    "prefetch_factor); else look for locks, files and pauses: {samples}.",
+    jax="The thread that launches waits for another one or sleeps. Where it waits for results (float(x), "
+    "np.asarray(x), jax.block_until_ready), read them some steps later; for data, prepare more ahead; else look for "
+    "locks and files: {samples}.",
+)
+
+
+def advice_on_call(case: Case, name: str, seen: Seen) -> str:
+    """Return advice on a call of the system in which a thread that launches is, by what it is for.
+
+    `seen`: what samples say of that time.
+    """
+    if PROCESS_CALLS.match(name):
+        return OF_PROCESSES.of(case.framework)
+    if SLEEPS.match(name):
+        return OF_SLEEPING
+    others = OF_OTHERS.of(case.framework).format(samples=see_samples(case.run, seen))
+    return OF_FILES if FILE_CALLS.match(name) else others
