@@ -1,4 +1,8 @@
-"""Everything that makes a recording doubtful: defects, clocks, unmatched communication, whole graphs, missing data."""
+"""Everything that makes a recording doubtful: eight findings, on reports, clocks, partners and missing data.
+
+`failed-calls`, `defective-reports`, `doubtful-clocks`, `unmatched-communication`, `unrecorded-probes`, `whole-graphs`,
+`late-capture` and `missing-data`.
+"""
 
 from __future__ import annotations
 

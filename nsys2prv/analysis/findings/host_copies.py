@@ -1,4 +1,4 @@
-"""Copies between host and device beside which nothing else runs: of pageable memory, and of other memory."""
+"""Copies between host and device beside which nothing else runs: findings `pageable-copies`, `exposed-copies`."""
 
 from __future__ import annotations
 

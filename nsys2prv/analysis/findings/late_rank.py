@@ -1,6 +1,6 @@
 """A late rank: others wait for it, and its kernels are not the reason; or it was late in single iterations.
 
-The module `late_group` handles ranks that are late together.
+The module `late_ranks` handles ranks that are late together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Launch-bound: devices run dry because the host does not launch fast enough, for short kernels or other work."""
+"""Devices run dry because hosts launch too late: findings `launch-bound`, `host-bound`, `blocking-launches`."""
 
 from __future__ import annotations
 

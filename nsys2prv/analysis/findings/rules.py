@@ -8,7 +8,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.findings.allocations import allocations
-from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.conversions import conversions
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.dominant_kernel import dominant_kernel
@@ -23,8 +23,8 @@ from nsys2prv.analysis.findings.host_functions import host_functions
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_gpu import late_gpu
-from nsys2prv.analysis.findings.late_group import late_group
 from nsys2prv.analysis.findings.late_rank import late_rank
+from nsys2prv.analysis.findings.late_ranks import late_ranks
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.long_iterations import long_iterations
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
@@ -50,7 +50,7 @@ RULES: tuple[Rule, ...] = (
     exposed_transfer,
     exposed_waiting,
     late_rank,
-    late_group,
+    late_ranks,
     late_gpu,
     shared_gpu,
     slow_gpu,
@@ -78,7 +78,7 @@ RULES: tuple[Rule, ...] = (
     varying_kernels,
     dominant_kernel,
     low_bandwidth,
-    contended_kernels,
+    contention,
 )
 
 

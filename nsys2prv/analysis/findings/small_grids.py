@@ -1,4 +1,4 @@
-"""Small grids and low occupancy: kernels that leave multiprocessors without a block, or with few warps."""
+"""Kernels that leave multiprocessors without a block, or with few warps: findings `small-grids`, `low-occupancy`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.facts.thresholds import CONTENDED
-from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
@@ -176,6 +176,6 @@ def test_kernels_that_communication_slows_are_named(factor: float, named: bool) 
         {"family": ["GEMM"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
     )
     explanation = case.analysis.explanation._replace(contention=table)
-    found = [*contended_kernels(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
+    found = [*contention(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
     # 24 ms over 2 devices and 6 iterations, of which half could be saved.
     assert [one.cost_ns for one in found] == ([1_000_000] if named else [])

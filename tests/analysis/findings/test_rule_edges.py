@@ -13,7 +13,7 @@ from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.facts.host_on_path import OnPath
 from nsys2prv.analysis.facts.latecomers import _awaited, latecomer_ranks
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE
-from nsys2prv.analysis.findings.contended_kernels import contended_kernels
+from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.data_loading import data_loading
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import _why
@@ -122,7 +122,7 @@ def test_in_another_window_kernels_lose_what_they_do_in_its_iterations(window: s
         {"family": ["kernel"], "waiting": [1.8], "transfer": [1.0], "waiting_ns": [12_000_000], "transfer_ns": [0]}
     )
     explanation = case.analysis.explanation._replace(contention=table)
-    found = contended_kernels(case._replace(analysis=case.analysis._replace(explanation=explanation)))
+    found = contention(case._replace(analysis=case.analysis._replace(explanation=explanation)))
     assert [one.cost_ns for one in found] == costs
 
 

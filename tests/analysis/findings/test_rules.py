@@ -1,8 +1,10 @@
-"""Each rule on a small program that has it, and on one that has not."""
+"""Each rule on a small program that has it, and on one that has not; rules, their modules and ids of findings."""
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.facts.thresholds import HIGH
 from nsys2prv.analysis.findings import rules
-from nsys2prv.analysis.findings.rules import RULES
+from nsys2prv.analysis.findings.rules import RULES, Rule
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.paraver.cfg import CFGS
 
@@ -155,6 +157,39 @@ def test_the_verdict_says_how_much_lies_between_iterations(until: int, said: boo
     line = "  46 % of the time is between the device work of iterations; efficiency leaves it out\n"
     assert (line in verdict) == said
     assert ("between the device work" in verdict) == said
+
+
+def _ids(rule: Rule) -> list[str]:
+    """Return the ids of the findings of a rule: those that its module names, else the one that is the module's name."""
+    named = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", str(sys.modules[rule.__module__].__doc__))
+    return named or [rule.__name__.replace("_", "-")]
+
+
+def test_every_module_but_those_of_all_rules_is_one_rule() -> None:
+    files = {file.stem for file in Path(rules.__file__).parent.glob("*.py")}
+    assert files - {"__init__", "finding", "rules"} == {rule.__name__ for rule in RULES}
+    assert [rule.__module__.rpartition(".")[2] for rule in RULES] == [rule.__name__ for rule in RULES]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_the_ids_of_findings_lead_to_the_module_that_makes_them(rule: Rule) -> None:
+    nodes = [*ast.walk(ast.parse(Path(str(sys.modules[rule.__module__].__file__)).read_text(encoding="utf-8")))]
+    texts = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    made = [node.args[0] for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "Finding"]
+    stated = {one.value for one in made if isinstance(one, ast.Constant)}
+    ids = {*_ids(rule)}
+    assert made
+    assert ids <= texts
+    assert stated <= ids
+    # A module with several may choose one by a name.
+    assert stated == ids or len(ids) > 1
+
+
+def test_every_finding_of_the_docs_is_of_one_module() -> None:
+    """The table of titles has all of them (see test_docs.py)."""
+    page = (Path(__file__).parents[3] / "docs" / "analysis.md").read_text(encoding="utf-8")
+    table = page.partition("| on the first screen | finding |")[2].partition("\n\n")[0]
+    assert sorted(one for rule in RULES for one in _ids(rule)) == sorted(re.findall(r"\| `([\w-]+)` \|$", table, re.M))
 
 
 def test_every_rule_is_in_the_tuple_once() -> None:

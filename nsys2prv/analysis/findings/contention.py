@@ -12,7 +12,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
 
 
-def contended_kernels(case: Case) -> Iterator[Finding]:
+def contention(case: Case) -> Iterator[Finding]:
     """Yield what kernels lose beside communication, by device and iteration, or in the window."""
     table = case.analysis.explanation.contention.with_columns(lost=pl.col("waiting_ns") + pl.col("transfer_ns"))
     factor = pl.max_horizontal("waiting", "transfer")

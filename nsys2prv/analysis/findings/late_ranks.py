@@ -12,7 +12,7 @@ from nsys2prv.errors import few_ranks
 from nsys2prv.model.units import text_ms
 
 
-def late_group(case: Case) -> Iterator[Finding]:
+def late_ranks(case: Case) -> Iterator[Finding]:
     """Yield the ranks that delay the others together, though none of them is the latest one each time."""
     group = find_group(case)
     if group is None:
