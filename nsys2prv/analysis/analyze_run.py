@@ -43,7 +43,7 @@ def analyze_run(run: Run, question: Question) -> Analysis:
     table = iterations(run, main, steps, occurring, chosen) if pattern else pl.DataFrame(schema=ITERATION)
     # The dependency graph takes most memory: beside it no copy of the run's work is held.
     del occurring
-    explanation = explain(run, steps, main, chosen)
+    explanation = explain(run, main, steps, chosen)
     work = cut_with_ns(run.work, window)
     copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), window), run.ranks)
     fits = tuple(_metric_fits(run, work, window, steps, question.by))
@@ -72,7 +72,7 @@ def analyze_run(run: Run, question: Question) -> Analysis:
         queues=queues(run, window),
         bandwidths=nccl_bandwidths(run, window),
         api=_api_sums(run, chosen),
-        ranges=range_sums(work, ranges_in(run, chosen, main, steps)),
+        ranges=range_sums(work, ranges_in(run, main, steps, chosen)),
         nvtx=_nvtx_sums(run, chosen),
         gaps=longest_gaps(run, main, work, window, question.gaps),
         explanation=explanation,

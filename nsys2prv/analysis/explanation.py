@@ -90,11 +90,11 @@ class Explanation(NamedTuple):
         }
 
 
-def explain(run: Run, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -> Explanation:
-    """Explain the time of a window. `steps`: OCCURRENCE of the iterations; `main`: ranges of the main threads."""
+def explain(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> Explanation:
+    """Explain the time of a window. `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations."""
     operations = carried(run)
     exchanges, graph = find_exchanges(run, operations), dependencies(run, operations)
-    model = model_of(run, graph, steps, main, window)
+    model = model_of(run, graph, main, steps, window)
     whole = efficiency(run.work, run.devices, window.spans, "communication")
     return Explanation(
         efficiency=whole,

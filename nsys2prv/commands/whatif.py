@@ -48,7 +48,7 @@ def predictions_of(run: Run, question: Question, changes: Sequence[str]) -> Pred
     """
     located = locate(run, question)
     graph = dependencies(run, carried(run))
-    model = model_of(run, graph, located.steps, located.main, located.window)
+    model = model_of(run, graph, located.main, located.steps, located.window)
     (found,) = predict(model, [changes])
     if not found.measured_ns:
         raise UsageError(

@@ -56,7 +56,7 @@ def locate(run: Run, question: Question) -> Located:
 def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, bounding: pl.DataFrame) -> Window:
     """Return the window of a name; `bounding`: the work that bounds iterations. Raises UsageError if no rank has it."""
     if name == "steady":
-        return steady(run, steps, bounding, main)
+        return steady(run, main, steps, bounding)
     if name == "device":
         return Window(name, one_span(*run.active))
     if name == "trace":

@@ -33,7 +33,7 @@ RANGE_SUMS = {
 _LAUNCHED = {"range": pl.UInt32(), "device": pl.Int64(), "start": pl.Int64(), "end": pl.Int64()}
 
 
-def ranges_in(run: Run, window: Window, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+def ranges_in(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the ranges of the main threads in a window, whole. Some windows add `ns`, the time of a range in them.
 
     `steps`: OCCURRENCE of all iterations. Those of the window count from the begin of the first to the end of the last

@@ -30,17 +30,17 @@ def recordings(run: Run) -> Mapping[int, Span]:
     return {task: Span(*times) for task, times in recorded(run).items()}
 
 
-def steady(run: Run, steps: pl.DataFrame, launched: pl.DataFrame, main: pl.DataFrame) -> Window:
+def steady(run: Run, main: pl.DataFrame, steps: pl.DataFrame, launched: pl.DataFrame) -> Window:
     """Return the steady part of a run; without iterations the time in which all ranks recorded.
 
-    `steps`: OCCURRENCE of the iterations; `launched`: the work of each (see `phases.projected`); `main`: all ranges of
-    the tasks' main threads.
+    `main`: all ranges of the tasks' main threads; `steps`: OCCURRENCE of the iterations; `launched`: the work of each
+    (see `phases.projected`).
     """
     times = recorded(run)
     # The end of a chosen time is no end of the recording.
     border = run.chosen[1] if run.chosen and run.chosen[1] < run.duration else None
     ends = {task: end for task, (_, end) in times.items() if end != border}
-    parts = iteration_parts(steps, launched, ends, main)
+    parts = iteration_parts(main, steps, launched, ends)
     working = set(run.work["task"].to_list()) or times.keys()
     otherwise = all_recorded([times[task] for task in sorted(working)], run.active, run.captures)
     return steady_window(parts, times, run.ranks, otherwise, _cut_iterations(run, steps))
@@ -66,7 +66,7 @@ def kept_iterations(window: Window) -> pl.DataFrame:
 
 
 def iteration_parts(
-    steps: pl.DataFrame, launched: pl.DataFrame, last: dict[int, int], main: pl.DataFrame
+    main: pl.DataFrame, steps: pl.DataFrame, launched: pl.DataFrame, last: dict[int, int]
 ) -> pl.DataFrame:
     """Return ITERATION_PART. `last`: when each task recorded its last event (ns); the others as for `steady`."""
     key = ["task", "repeat", "number"]

@@ -69,8 +69,8 @@ class Prediction(NamedTuple):
         }
 
 
-def model_of(run: Run, graph: Graph, steps: pl.DataFrame, main: pl.DataFrame, window: Window) -> Model:
-    """Prepare a run for predictions. `steps`: OCCURRENCE of the iterations; `main`: ranges of the main threads."""
+def model_of(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> Model:
+    """Prepare a run for predictions. `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations."""
     numbered = run.work.select("task", "launched").with_row_index("work").cast({"work": pl.Int64})
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, _ready(graph, graph.time), launched)

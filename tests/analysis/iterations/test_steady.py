@@ -27,7 +27,7 @@ from nsys2prv.run.steady import ITERATION_PART, Window, startup_length, steady_w
 def steady(run: Run, pattern: str = "step #") -> Window:
     main = phases.main_ranges(run)
     steps = phases.occurrences(main, pattern)
-    return window.steady(run, steps, phases.projected(run.work, steps), main)
+    return window.steady(run, main, steps, phases.projected(run.work, steps))
 
 
 def lasting(*lengths: int, pause: int = 1) -> tuple[np.ndarray, np.ndarray]:
