@@ -21,6 +21,14 @@ from nsys2prv.run.objects import NO_ROW
 
 # Functions of the evidence, and of a sentence at most.
 IN_EVIDENCE, IN_TEXT = 5, 3
+# Meanings of libraries whose names do not say it, by the beginning of their names.
+LIBRARIES = (
+    (re.compile(r"lib(?:gomp|iomp5|omp)\b"), "OpenMP: operators that compute on the CPU"),
+    (re.compile(r"lib(?:mkl|openblas|blas)"), "operators that compute on the CPU"),
+    (re.compile(r"libcupti\b"), "the profiler"),
+    (re.compile(r"libcuda\b"), "CUDA's driver"),
+    (re.compile(r"(?:lib)?python3"), "the interpreter"),
+)
 
 
 class Seen(NamedTuple):
@@ -121,20 +129,27 @@ def _seen(samples: pl.DataFrame, what: str) -> Seen:
     said = _listed([share for *_, share in named], [_told(name, file) for name, file, _ in named])
     if not said:
         files = _shares(samples, "file").head(IN_TEXT)
-        said = _listed(files["share"].to_list(), [_module(file or "?") for file in files["file"]])
+        said = _listed(files["share"].to_list(), [_module_said(file or "?") for file in files["file"]])
     return Seen(count, named, f"of the {count:,} {what} {said}" if said else "")
 
 
 def _told(name: str, file: str) -> str:
     """Return the words on a function; where it is unknown, on its module."""
     if name == f"[{file}]":
-        return f"{_module(file)} (functions unknown)"
+        return _module_said(file, "functions unknown")
     return f"`{short(name, 40)}`{f' ({_module(file)})' if file else ''}"
 
 
 def _module(file: str) -> str:
     """Return the name of a library without its ending: `_mt19937` of `_mt19937.cpython-312-x86_64-linux-gnu.so`."""
     return re.sub(r"\.(cpython|abi3|so)\b.*", "", file)
+
+
+def _module_said(file: str, more: str = "") -> str:
+    """Return the name of a library, and in parentheses its meaning and `more`, as far as there are any."""
+    name = _module(file)
+    notes = [*(meaning for begin, meaning in LIBRARIES if begin.match(name)), *([more] if more else [])]
+    return f"{name} ({'; '.join(notes)})" if notes else name
 
 
 def _shares(samples: pl.DataFrame, *by: str) -> pl.DataFrame:

@@ -65,6 +65,20 @@ def test_functions_of_the_launching_thread_are_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("libgomp.so.1", "libgomp (OpenMP: operators that compute on the CPU; functions unknown)"),
+        ("libcupti.so.13", "libcupti (the profiler; functions unknown)"),
+        ("python3.12", "python3.12 (the interpreter; functions unknown)"),
+        ("libcudart.so.13", "libcudart (functions unknown)"),
+    ],
+)
+def test_what_a_library_is_for_is_said_where_its_name_does_not(file: str, said: str) -> None:
+    advice = found_in(BUSY, "host-bound", (f"[{file}]", file, range(200, 700, 100))).advice
+    assert f"100 % are in {said};" in advice
+
+
+@pytest.mark.parametrize(
     ("each", "says"),
     [
         # Three samples an iteration: 18 are too few.
