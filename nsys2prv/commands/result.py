@@ -198,20 +198,20 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
                 tallies[family].add(lost, n)
         for family, loss, n in _hidden(plan, r):
             rows[family] -= n
-            tallies[family].drop(Loss[loss], n)
+            tallies[family].count(Loss[loss], n)
         for family, n in summary.off.items():
             off[family] = off.get(family, 0) + n
     for window in written:
         for family, hidden in window.hidden_messages.items():
             rows[family] -= hidden
-            tallies[family].drop(Loss.LINE_WITHOUT_ROW, hidden)
+            tallies[family].count(Loss.LINE_WITHOUT_ROW, hidden)
         for family, n in window.repeated.items():
             rows[family] -= n
-            tallies[family].drop(Loss.REPEATED, n)
+            tallies[family].count(Loss.REPEATED, n)
     for family, n in plan.resampled.items():
         # Their places have lost their row because of this.
-        tallies[family].drop(Loss.NO_ROW, -n)
-        tallies[family].drop(Loss.RESAMPLED, n)
+        tallies[family].count(Loss.NO_ROW, -n)
+        tallies[family].count(Loss.RESAMPLED, n)
     for spill in given.of_the_run:
         # Each event has a begin and an end.
         rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
@@ -223,7 +223,7 @@ def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
         for lost, n in estimates.left.items():
             tallies[TENSOR_ESTIMATE.name].add(lost, n)
     for (family, unmatched), n in given.matches.counts.left.items():
-        tallies[family].drop(unmatched, n)
+        tallies[family].count(unmatched, n)
     told = {family: _sentences(tallies[family]) for family in sorted(tallies)}
     return Counts(rows, {family: sentences for family, sentences in told.items() if sentences}, off)
 

@@ -19,7 +19,7 @@ COLUMNS = ("start", "end", "globalTid", "nameId")
 def on_threads(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     """Keep the events with a thread, and count the others."""
     known = events.drop_nulls("globalTid")
-    source.tally.drop(Loss.NO_THREAD, events.height - known.height)
+    source.tally.count(Loss.NO_THREAD, events.height - known.height)
     return known
 
 

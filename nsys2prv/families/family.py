@@ -208,9 +208,9 @@ class Source:
         """Count the rows of a table that the export holds without needed columns, or ones that all versions have."""
         if not self.report.has(table):
             if rows := self.report.rows(table):
-                tally.drop(Loss.LACKS_COLUMNS, rows, table.name, ", ".join(self.report.missing(table)))
+                tally.count(Loss.LACKS_COLUMNS, rows, table.name, ", ".join(self.report.missing(table)))
         elif lacking := self.report.lacking(table, self.columns.get(table, ())):
-            tally.drop(Loss.LACKS_DETAIL, self.report.rows(table), table.name, ", ".join(lacking))
+            tally.count(Loss.LACKS_DETAIL, self.report.rows(table), table.name, ", ".join(lacking))
 
     def pieces(self, table: Table, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
         """Yield columns of a table of the whole report, piece by piece. Rows left out are not counted."""
@@ -268,7 +268,7 @@ class Source:
         distinct, at = distinct_of(ids)
         lacking = self.report.lacks_strings(distinct)
         if lacking.any():
-            self.tally.drop(Loss.NO_STRING, int(lacking.gather(at).sum()), ids.name)
+            self.tally.count(Loss.NO_STRING, int(lacking.gather(at).sum()), ids.name)
 
     def label_ids(self, key: str, ids: pl.Series, clean: Callable[[pl.Expr], pl.Expr] | None = None) -> pl.Series:
         """Return label numbers of StringIds under an event type's key; `clean` turns the text into the label.
@@ -288,7 +288,7 @@ class Source:
         Where any is empty, the column EMPTY says which: analysis counts no time of it.
         """
         length = frame["end"] - frame["start"]
-        self.tally.drop(Loss.NEGATIVE, int((length < 0).sum()))
+        self.tally.count(Loss.NEGATIVE, int((length < 0).sum()))
         types: dict[str, pl.DataType] = {**INTERVAL, **dict.fromkeys(attributes, pl.Int64())}
         values = {c: pl.col(c) for c in types} | {"end": end_of()}
         if (empty := length <= 0).any():
@@ -300,7 +300,7 @@ class Source:
 
         Intervals of one thread and event type that cross, instead of nesting, go to a further lane.
         """
-        self.tally.drop(Loss.ROW_OF_NO_THREAD, frame["globalTid"].null_count())
+        self.tally.count(Loss.ROW_OF_NO_THREAD, frame["globalTid"].null_count())
         place = self.places.threads(frame["globalTid"].fill_null(0))
         return self._nested(place, frame, attributes)
 

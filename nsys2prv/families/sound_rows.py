@@ -30,7 +30,7 @@ def sound_rows(
     required = [c for c in frame.columns if table.columns[c].required or c in begins]
     if table.zero_is_no_time and _least(frame["start"]) <= 0:
         dated = frame.filter((pl.col("start") != 0) | (pl.col("end") != 0))
-        tally.drop(Loss.NO_TIME, frame.height - dated.height)
+        tally.count(Loss.NO_TIME, frame.height - dated.height)
         frame = dated
     # Mostly nothing is wrong, and a quick check takes a sixth of the time, or less.
     if all(_is_plausible(frame[c]) for c in times) and not any(frame[c].null_count() for c in required):
@@ -38,12 +38,12 @@ def sound_rows(
     limited = (pl.when(pl.col(c).is_between(-TIME_LIMIT, TIME_LIMIT)).then(pl.col(c)) for c in times)
     limited_rows = frame.with_columns(limited)
     timed = limited_rows.drop_nulls(begins) if begins else limited_rows
-    tally.drop(Loss.NO_TIME, frame.height - timed.height)
+    tally.count(Loss.NO_TIME, frame.height - timed.height)
     needed = [c for c in frame.columns if table.columns[c].required and c not in times]
     whole = timed.drop_nulls(needed) if needed else timed
-    tally.drop(Loss.INCOMPLETE, timed.height - whole.height, " or ".join(needed))
+    tally.count(Loss.INCOMPLETE, timed.height - whole.height, " or ".join(needed))
     if "end" in times and table.columns["end"].required:
-        tally.drop(Loss.NO_END, whole["end"].null_count())
+        tally.count(Loss.NO_END, whole["end"].null_count())
         whole = whole.with_columns(pl.col("end").fill_null(pl.col("start")))
     return whole
 

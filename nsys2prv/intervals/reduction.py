@@ -31,7 +31,7 @@ def _long_enough(frame: Intervals, least: int, tally: Tally) -> Intervals:
     """Keep intervals that lasted long enough before they were cut: the rest of a long one at a border stays."""
     length = pl.col("length") if "length" in frame.data.columns else pl.col("end") - pl.col("start")
     kept = frame.data.filter(length >= least)
-    tally.drop(Loss.SHORT, frame.data.height - kept.height, least)
+    tally.count(Loss.SHORT, frame.data.height - kept.height, least)
     return Intervals(kept, frame.attributes)
 
 
@@ -80,7 +80,7 @@ class Averages:
         data, self.waiting = self.waiting, None
         made = _samples(data) if self.taken == 1 else self._means(data, None)
         self.given += self.taken == 1
-        tally.drop(Loss.AVERAGED, max(self.taken - self.given, 0), self.period)
+        tally.count(Loss.AVERAGED, max(self.taken - self.given, 0), self.period)
         return made
 
     def _means(self, data: pl.DataFrame, until: int | None) -> Samples:

@@ -159,16 +159,20 @@ class Lost(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of a family's rows: written as intervals, samples or messages, and lost or altered."""
+    """Counts of a family's rows.
+
+    `rows`: those written as intervals, samples or messages; `dropped`: those left out, or drawn otherwise than the
+    report has them (`Severity.ALTERED`), by loss.
+    """
 
     rows: int = 0
     dropped: dict[Lost, int] = field(default_factory=dict)
 
-    def drop(self, loss: Loss, count: int, *arguments: str | int) -> None:
-        """Count rows that are left out or altered."""
-        self.add(Lost(loss, arguments), count)
+    def count(self, loss: Loss, rows: int, *arguments: str | int) -> None:
+        """Count rows under a loss, given the arguments of its sentence."""
+        self.add(Lost(loss, arguments), rows)
 
-    def add(self, lost: Lost, count: int) -> None:
-        """Count rows of a loss that has its arguments."""
-        if count:
-            self.dropped[lost] = self.dropped.get(lost, 0) + count
+    def add(self, lost: Lost, rows: int) -> None:
+        """Count rows under a loss that has its arguments."""
+        if rows:
+            self.dropped[lost] = self.dropped.get(lost, 0) + rows

@@ -33,7 +33,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     early = launched.filter(pl.col("called") - pl.col("start") > CLOCK_SLACK)
     _count(source, early, Loss.BEFORE_ITS_CALL, CLOCK_SLACK // 1000)
     work = launched.filter(end_of() - pl.col("start") >= source.less.min_duration)
-    source.tally.drop(Loss.LINE_TO_SHORT, launched.height - work.height, source.less.min_duration)
+    source.tally.count(Loss.LINE_TO_SHORT, launched.height - work.height, source.less.min_duration)
     yield Messages(
         work.select(
             time="called",
@@ -49,7 +49,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
 def _count(source: Source, work: pl.DataFrame, loss: Loss, *arguments: int) -> None:
     """Count device activities by process under a loss."""
     for process, rows in work.group_by("globalPid").len().sort("globalPid", nulls_last=True).rows():
-        source.tally.drop(loss, rows, *arguments, pid_of(process or 0))
+        source.tally.count(loss, rows, *arguments, pid_of(process or 0))
 
 
 FAMILY = Family(

@@ -100,9 +100,9 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
     work = _work(source, state.work)
     records = after(state.records, _with_done(_called(source, source.table(schema.CUDA_EVENT)), work))
     called = _waits(source, wanted)
-    source.tally.drop(Loss.NO_WAIT_CALL, wanted.height - called.height)
+    source.tally.count(Loss.NO_WAIT_CALL, wanted.height - called.height)
     waits = matched_waits(called, records)
-    source.tally.drop(Loss.NO_EVENT_RECORD, called.height - waits.height)
+    source.tally.count(Loss.NO_EVENT_RECORD, called.height - waits.height)
     if source.orders:
         by_host = source.table(schema.SYNCHRONIZATION).filter((pl.col("syncType") == EVENT_SYNCHRONIZE) & names_event())
         yield _orders(source, waits, STREAM_WAIT_EVENT)

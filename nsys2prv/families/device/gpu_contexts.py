@@ -19,7 +19,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     if events.is_empty():
         return
     switches = events.filter(pl.col("tag").is_in([*BEGIN_TAGS, *END_TAGS])).sort("timestamp", "seqNo")
-    source.tally.drop(Loss.CONTEXT_REQUEST, events.height - switches.height)
+    source.tally.count(Loss.CONTEXT_REQUEST, events.height - switches.height)
     context = ["gpuId", "globalPid", "contextId"]
     begins = pl.col("tag").is_in(BEGIN_TAGS)
     again = begins & begins.shift(1).over(context).fill_null(False)
@@ -38,9 +38,9 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 def _count_odd(source: Source, switches: pl.DataFrame) -> None:
     still_on = switches.filter(pl.col("begins") & pl.col("until").is_null()).height
-    source.tally.drop(Loss.STILL_ON_GPU, still_on)
+    source.tally.count(Loss.STILL_ON_GPU, still_on)
     earlier = switches.filter(~pl.col("begins") & ~pl.col("before").fill_null(False)).height
-    source.tally.drop(Loss.NEVER_ON_GPU, earlier)
+    source.tally.count(Loss.NEVER_ON_GPU, earlier)
 
 
 def _names(source: Source, spans: pl.DataFrame) -> pl.Series:

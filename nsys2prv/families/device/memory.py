@@ -55,7 +55,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
         pl.col("graphNodeId").alias(types.GRAPH_NODE.key),
     )
     lost = frame[types.MEMORY_THROUGHPUT.key].null_count() - frame["bytes"].null_count()
-    source.tally.drop(Loss.HUGE_THROUGHPUT, lost)
+    source.tally.count(Loss.HUGE_THROUGHPUT, lost)
     yield source.intervals(frame, tuple(t.key for t in EMITS))
 
 

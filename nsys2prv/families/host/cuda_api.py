@@ -70,7 +70,7 @@ def _count_failed(source: Source, calls: pl.DataFrame) -> None:
     for name, code, process, rows in by.len().sort("name", "returnValue", "process").rows():
         error = f"{code} ({names[code]})" if code in names else str(code)
         loss = Loss.FAILED_CALL if code in FAULTS or _WORKS.match(name) else Loss.OTHER_FAILED_CALL
-        source.tally.drop(loss, rows, name, error, pid_of(process))
+        source.tally.count(loss, rows, name, error, pid_of(process))
 
 
 FAMILY = Family(

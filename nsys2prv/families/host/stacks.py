@@ -31,7 +31,7 @@ def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Map
     """Return the same as stack_labels, from stacks with names: columns id, stackDepth, name."""
     last = max(kinds)
     deeper = named.filter(pl.col("stackDepth") > last)["id"].n_unique()
-    source.tally.drop(Loss.DEEP_STACK, deeper, last + 1)
+    source.tally.count(Loss.DEEP_STACK, deeper, last + 1)
     columns = []
     for depth, kind in sorted(kinds.items()):
         here = named.filter(pl.col("stackDepth") == depth).unique("id", keep="first").select("id", "name")

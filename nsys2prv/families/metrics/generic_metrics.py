@@ -35,12 +35,12 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
     sources = source.table(schema.GENERIC_SOURCES)
     types = _gpu_types(source.table(schema.GENERIC_TYPES), sources)
     sampled = events.filter(pl.col("typeId").is_in(list(types)))
-    source.tally.drop(Loss.OTHER_GENERIC, events.height - sampled.height)
+    source.tally.count(Loss.OTHER_GENERIC, events.height - sampled.height)
     here = sampled.filter(~pl.col("typeId").is_in(elsewhere.implode()))
     own = _with_raw_times(here, source.table(schema.GENERIC_TYPES), sources).drop_nulls("timestamp")
-    source.tally.drop(Loss.NO_TIME, here.height - own.height)
+    source.tally.count(Loss.NO_TIME, here.height - own.height)
     known = own.filter(pl.col("typeId").is_in([t for t, names in types.items() if names]))
-    source.tally.drop(Loss.UNNAMED_METRICS, own.height - known.height)
+    source.tally.count(Loss.UNNAMED_METRICS, own.height - known.height)
     known = known.sort("timestamp", maintain_order=True).unique(
         ["typeId", "timestamp"], keep="last", maintain_order=True
     )

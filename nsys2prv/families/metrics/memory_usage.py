@@ -74,7 +74,7 @@ def _of_touched(source: Source, events: pl.DataFrame, touched: pl.DataFrame) -> 
     devices = events.select(*GPU_COLUMNS, _PID).unique()
     idle = devices.join(touched, on=list(_DEVICE), how="anti").join(touched, on="pid", how="semi")
     kept = events.join(idle, on=GPU_COLUMNS, how="anti", maintain_order="left") if idle.height else events
-    source.tally.drop(Loss.STATIC_ELSEWHERE, events.height - kept.height)
+    source.tally.count(Loss.STATIC_ELSEWHERE, events.height - kept.height)
     return kept
 
 
@@ -100,7 +100,7 @@ def _changes(source: Source, blocks: pl.DataFrame | None, touched: pl.DataFrame)
     )
     paired = paired.filter("here")
     known = paired.filter(pl.col("given") | pl.col("pairs"))
-    source.tally.drop(Loss.ALLOCATED_BEFORE, paired.height - known.height)
+    source.tally.count(Loss.ALLOCATED_BEFORE, paired.height - known.height)
     changes = known.with_columns(
         pl.when(pl.col("kind").is_between(0, UNKNOWN_KIND)).then("kind").otherwise(UNKNOWN_KIND).alias("kind"),
         change=pl.when("given").then("bytes").otherwise(-pl.col("bytes")),

@@ -57,8 +57,8 @@ def _packets(source: Source, tables: Mapping[str, Table], key: Sequence[str]) ->
     starts, stops = (source.table(tables[side]).sort("start").with_columns(nth) for side in ("START", "STOP"))
     ends = stops.select(*key, "nth", end="start")
     paired = starts.join(ends, on=[*key, "nth"], how="left", maintain_order="left")
-    source.tally.drop(Loss.NO_START, stops.height - (paired.height - paired["end"].null_count()))
-    source.tally.drop(Loss.STILL_OPEN, paired["end"].null_count())
+    source.tally.count(Loss.NO_START, stops.height - (paired.height - paired["end"].null_count()))
+    source.tally.count(Loss.STILL_OPEN, paired["end"].null_count())
     if not paired["end"].null_count():
         return paired
     return paired.with_columns(pl.col("end").fill_null(pl.max_horizontal("start", pl.lit(source.last))))

@@ -102,7 +102,7 @@ def _frames(source: Source, state: Carried) -> Frames[Carried]:
     carried = carried_payloads(kernels, calls, members)
     facts = _slice_facts(kernels, carried, calls, settled.begun).after(state.facts)
     of_unknown = calls.filter((pl.col("device") == UNKNOWN_GPU) & pl.col("number").is_not_null())
-    source.tally.drop(Loss.OF_UNKNOWN_GPU, of_unknown.height)
+    source.tally.count(Loss.OF_UNKNOWN_GPU, of_unknown.height)
     if source.slice.last:
         _count_alone(source, facts)
         _take_ranks(source, facts.ranks, settled.several)
@@ -134,8 +134,8 @@ def _count_alone(source: Source, facts: SliceFacts) -> None:
     if facts.callers.is_empty():
         return
     elsewhere = int(facts.alone.filter(~pl.col("caller").is_in(facts.callers["globalTid"].implode()))["kernels"].sum())
-    source.tally.drop(Loss.OTHER_NCCL_THREAD, elsewhere)
-    source.tally.drop(Loss.NO_NCCL_CALL, int(facts.alone["kernels"].sum()) - elsewhere)
+    source.tally.count(Loss.OTHER_NCCL_THREAD, elsewhere)
+    source.tally.count(Loss.NO_NCCL_CALL, int(facts.alone["kernels"].sum()) - elsewhere)
 
 
 def _take_ranks(source: Source, ranks: pl.DataFrame, several: pl.Series) -> None:

@@ -71,10 +71,10 @@ def nccl_calls(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     Operation and reduction are values of their event types; null: none.
     """
     fields = payload_fields(events, FIELDS, source.table, source.report.strings)
-    source.tally.drop(Loss.PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
+    source.tally.count(Loss.PAYLOAD_UNREAD, int(fields[UNREAD].sum()))
     still_open = events["end"].null_count()
-    source.tally.drop(Loss.STILL_OPEN, still_open)
-    source.tally.drop(Loss.NEGATIVE, int((events["end"] < events["start"]).sum()))
+    source.tally.count(Loss.STILL_OPEN, still_open)
+    source.tally.count(Loss.NEGATIVE, int((events["end"] < events["start"]).sum()))
     calls = pl.concat(
         [events.select("start", "end", "globalTid", "text"), fields.drop(UNREAD)], how="horizontal"
     ).with_columns(

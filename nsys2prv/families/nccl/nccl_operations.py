@@ -78,9 +78,9 @@ def _rows(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     """Return the rows of operations (see as_rows) of a slice, with an end, and count what cannot be read of them."""
     mark = pl.col("eventType").is_in(schema.MARKS)
     still_open = events.select((pl.col("end").is_null() & ~mark).sum()).item()
-    source.tally.drop(Loss.STILL_OPEN, still_open)
+    source.tally.count(Loss.STILL_OPEN, still_open)
     unread_ids = events.select((pl.col("id").is_not_null() & unsigned(pl.col("id")).is_null()).sum()).item()
-    source.tally.drop(Loss.PAYLOAD_UNREAD, int(events[UNREAD].sum()) + unread_ids)
+    source.tally.count(Loss.PAYLOAD_UNREAD, int(events[UNREAD].sum()) + unread_ids)
     last = source.last if still_open else 0
     end = pl.coalesce("end", pl.when(mark).then("start"), pl.max_horizontal("start", pl.lit(last, pl.Int64)))
     return as_rows(events.with_columns(end=end))
@@ -153,7 +153,7 @@ def _elsewhere(source: Source, operations: pl.DataFrame) -> Frames[None]:
     of_gpu = of_gpu.with_columns(source.places.devices(places, FAMILY.name).alias("place"))
     yield source.intervals(of_gpu, _KEYS)
     of_thread = valued.filter(pl.col("device").is_null())
-    source.tally.drop(Loss.OPERATION_WITHOUT_GPU, of_thread.height)
+    source.tally.count(Loss.OPERATION_WITHOUT_GPU, of_thread.height)
     yield source.thread_intervals(of_thread, _KEYS)
     # Without a kernel its own row and time stand for those of the kernel.
     of_thread = of_thread.with_columns(place=source.places.threads(of_thread["globalTid"].fill_null(0)))
@@ -168,7 +168,7 @@ def _ends(source: Source, operations: pl.DataFrame) -> Ends:
     message = pl.col("peer").is_not_null() | pl.col("class").fill_null("").str.contains("(?i)^p2p")
     directed = ~message | (kind != frames.COLLECTIVE)
     known = operations.filter(directed & pl.all_horizontal(pl.col("process", "communicator").is_not_null()))
-    source.tally.drop(Loss.NOT_MATCHED, operations.height - known.height)
+    source.tally.count(Loss.NOT_MATCHED, operations.height - known.height)
     parts = known.with_columns(kind=kind, identity=identity(pl.col("id"), pl.col("sequence"), pl.col("operation")))
     without = parts.select(some=pl.col("identity").is_null().any().over("process", "communicator")).to_series()
     members = parts.with_columns(

@@ -29,7 +29,7 @@ _STILL_OPEN = pl.col("end").is_null() & ~pl.col("eventType").is_in(schema.MARKS)
 
 def closed_ranges(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     """Add an `end` to NVTX events (some of Source.ranges), and count the open ranges among them."""
-    source.tally.drop(Loss.STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
+    source.tally.count(Loss.STILL_OPEN, events.select(_STILL_OPEN.sum()).item())
     return closed(source, events)
 
 
@@ -55,10 +55,10 @@ def _with_attributes(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     """Add a column for each type in ATTRIBUTE_TYPES that any of the events has."""
     # Unsigned ones beyond 2**63 were exported as negative numbers.
     unsigned = pl.when(pl.col("uint64Value") >= 0).then(pl.col("uint64Value"))
-    source.tally.drop(Loss.HUGE_PAYLOAD, int((events["uint64Value"] < 0).sum()))
+    source.tally.count(Loss.HUGE_PAYLOAD, int((events["uint64Value"] < 0).sum()))
     real = pl.coalesce("doubleValue", "floatValue")
     beyond = events.select((~(real.abs() < LARGEST_PAYLOAD)).sum()).item()
-    source.tally.drop(Loss.REAL_PAYLOAD, int(beyond), f"{LARGEST_PAYLOAD:.0e}")
+    source.tally.count(Loss.REAL_PAYLOAD, int(beyond), f"{LARGEST_PAYLOAD:.0e}")
     known = events.select(
         source.labels.ids(types.NVTX_CATEGORY.key, events["category"]).alias(types.NVTX_CATEGORY.key),
         (pl.col("color") & RGB).alias(types.NVTX_COLOR.key),

@@ -48,7 +48,7 @@ def with_stacks(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
     payloads = decoded(texts.select(pl.coalesce("jsonText", "json")).to_series(), _PAYLOAD)
     stacks = texts.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
     read = stacks.drop_nulls("stack")
-    source.tally.drop(Loss.NO_PYTHON_STACK, stacks.height - read.height)
+    source.tally.count(Loss.NO_PYTHON_STACK, stacks.height - read.height)
     return read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
 
 

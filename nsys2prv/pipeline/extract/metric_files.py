@@ -88,7 +88,7 @@ def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator
 def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
     """Return the samples with a possible time, and count the others."""
     timed = samples.filter(pl.col("timestamp").is_between(-TIME_LIMIT, TIME_LIMIT))
-    source.tally.drop(Loss.NO_TIME, samples.height - timed.height)
+    source.tally.count(Loss.NO_TIME, samples.height - timed.height)
     return timed
 
 

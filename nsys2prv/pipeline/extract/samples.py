@@ -112,7 +112,7 @@ class SampleRun:
             return frame
         time = pl.col("time")
         inside = frame.data.filter((time >= self.span.start) & (time < self.span.end))
-        tally.drop(Loss.OUTSIDE, samples_of(frame.data).height - samples_of(inside).height)
+        tally.count(Loss.OUTSIDE, samples_of(frame.data).height - samples_of(inside).height)
         early = frame.data.filter(time < self.span.start)
         if early.height:
             last_values = _together([self.before, early]).select(pl.all().forward_fill().last())

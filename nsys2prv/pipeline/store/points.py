@@ -60,7 +60,7 @@ def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Interval
     if span is None:
         return frame
     inside = meeting(frame, span).data
-    tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
+    tally.count(Loss.OUTSIDE, frame.data.height - inside.height)
     lasting = inside.with_columns(length=pl.col("end") - pl.col("start"))
     cut = lasting.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
     return Intervals(cut, frame.attributes)
@@ -71,7 +71,7 @@ def cut_states(frame: States, span: Span | None, tally: Tally) -> States:
     if span is None:
         return frame
     inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
-    tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
+    tally.count(Loss.OUTSIDE, frame.data.height - inside.height)
     return States(
         inside.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
     )
@@ -86,7 +86,7 @@ def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
         pl.col("time").is_between(span.start, span.end, closed="left"),
         pl.col("received").is_between(span.start, span.end),
     )
-    tally.drop(Loss.OUTSIDE, frame.data.height - inside.height)
+    tally.count(Loss.OUTSIDE, frame.data.height - inside.height)
     return Messages(inside)
 
 
