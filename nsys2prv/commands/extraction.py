@@ -140,17 +140,17 @@ def fits_in_memory(paths: Sequence[Path], jobs: int, dask: str | None, limits: L
     return jobs == 1 and dask is None and input_size(paths) < limits.in_memory_bytes
 
 
-def chosen_span(plan: Plan, chosen: Selection) -> tuple[int, int]:
+def chosen_span(plan: Plan, selection: Selection) -> tuple[int, int]:
     """Return begin and end (merged ns) of the chosen time or NVTX range. Raises UsageError."""
     low, high = 0, plan.duration
-    if chosen.nvtx is not None:
-        low, high = span_of_range(plan.summaries, plan.clocks, chosen.nvtx)
-    if chosen.time is not None:
-        start, end = chosen.time
+    if selection.nvtx is not None:
+        low, high = span_of_range(plan.summaries, plan.clocks, selection.nvtx)
+    if selection.time is not None:
+        start, end = selection.time
         low, high = max(low, low if start is None else start), min(high, high if end is None else end)
     if high <= low:
-        asked = _in_seconds(chosen.time) if chosen.time else f"{low / 1e9:.6f} to {high / 1e9:.6f} s"
-        of_range = " and --nvtx" if chosen.time and chosen.nvtx is not None else ""
+        asked = _in_seconds(selection.time) if selection.time else f"{low / 1e9:.6f} to {high / 1e9:.6f} s"
+        of_range = " and --nvtx" if selection.time and selection.nvtx is not None else ""
         raise UsageError(
             f"the chosen time, {asked}{of_range}, is empty or outside of the run; "
             f"choose a begin before the end, within 0 to {plan.duration / 1e9:.6f} s"

@@ -129,27 +129,32 @@ def _make(
 
 @contextmanager
 def _means(
-    paths: Sequence[Path], chosen: Selection, target: Target, how: Execution, row_bytes: int
+    paths: Sequence[Path], selection: Selection, target: Target, execution: Execution, row_bytes: int
 ) -> Iterator[TranslationMeans]:
     """Start workers for reports, and make temporary folders. Raises Nsys2prvError.
 
     `row_bytes`: bytes of temporary files that a row takes at least.
     """
-    limits = how.limits
-    count = within_memory(processes(input_size(paths), len(paths), how.jobs, limits), how.memory, limits)
-    several = count if how.dask is None else max(count, 2)
-    parts = divided(paths, chosen.families, several, limits)
-    in_memory, started = fits_in_memory(paths, count, how.dask, limits), time.perf_counter()
+    limits = execution.limits
+    count = within_memory(processes(input_size(paths), len(paths), execution.jobs, limits), execution.memory, limits)
+    several = count if execution.dask is None else max(count, 2)
+    parts = divided(paths, selection.families, several, limits)
+    in_memory, started = fits_in_memory(paths, count, execution.dask, limits), time.perf_counter()
     with ExitStack() as stack:
         beside = folder = stack.enter_context(scratch(target.stem, alone=True))
-        if how.spill_dir:
+        if execution.spill_dir:
             # Apart from the folder beside the output, which may be the same.
-            folder = stack.enter_context(scratch(how.spill_dir / f"{target.stem.name}.spill"))
-        jobs = how.jobs if how.dask else count
-        mapped = stack.enter_context(workers(jobs, how.dask, sum(map(len, parts.values()))))
-        check_temporary(folder, paths, chosen, row_bytes)
+            folder = stack.enter_context(scratch(execution.spill_dir / f"{target.stem.name}.spill"))
+        jobs = execution.jobs if execution.dask else count
+        mapped = stack.enter_context(workers(jobs, execution.dask, sum(map(len, parts.values()))))
+        check_temporary(folder, paths, selection, row_bytes)
         yield TranslationMeans(
-            Workers(mapped, several, folder, limits, Progress(how.quiet)), beside, in_memory, parts, how.memory, started
+            Workers(mapped, several, folder, limits, Progress(execution.quiet)),
+            beside,
+            in_memory,
+            parts,
+            execution.memory,
+            started,
         )
 
 

@@ -129,7 +129,7 @@ class Source:
     columns: TableColumns
     # Rules of kernel classes; None: the packaged ones.
     rules: Rules | None = None
-    less: Reduction = UNREDUCED
+    reduction: Reduction = UNREDUCED
     limits: Limits = DEFAULT_LIMITS
     # True where anchors between clocks are wanted.
     anchors: bool = False
@@ -229,7 +229,7 @@ class Source:
         """
         if self._now.device_work is None:
             self._now.device_work, held = relations.device_work(
-                self.table, self.places, self._now.on_streams, self.less.merge_streams
+                self.table, self.places, self._now.on_streams, self.reduction.merge_streams
             )
             self._now.on_streams = held.kept(self.slice.until - CLOCK_SLACK)
         return self._now.device_work[table.name]

@@ -20,11 +20,11 @@ LONGEST_PERIOD = 1 << 61
 _ENDLESS = np.iinfo(np.int64).max
 
 
-def reduced(frame: Drawn, less: Reduction, tally: Tally) -> Drawn:
+def reduced(frame: Drawn, reduction: Reduction, tally: Tally) -> Drawn:
     """Drop intervals that are too short from a frame, and count them."""
-    return (
-        _long_enough(frame, less.min_duration, tally) if less.min_duration and isinstance(frame, Intervals) else frame
-    )
+    if not reduction.min_duration or not isinstance(frame, Intervals):
+        return frame
+    return _long_enough(frame, reduction.min_duration, tally)
 
 
 def _long_enough(frame: Intervals, least: int, tally: Tally) -> Intervals:

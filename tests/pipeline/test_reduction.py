@@ -17,10 +17,10 @@ from nsys2prv.intervals.reduction_options import Reduction
 LEAST = 20_000
 
 
-def reduced(reports: list[Path], output: Path, **less: int) -> nsys2prv.Translation:
+def reduced(reports: list[Path], output: Path, **wanted: int) -> nsys2prv.Translation:
     """As `Runs.whole`: a thread keeps its row when all of its calls are short."""
     options = nsys2prv.RunOptions(align="utc", every_thread=True)
-    selection = nsys2prv.Selection(reduction=Reduction(**less))  # type: ignore[arg-type]
+    selection = nsys2prv.Selection(reduction=Reduction(**wanted))  # type: ignore[arg-type]
     return nsys2prv.translate(
         reports, output, selection=selection, options=options, execution=nsys2prv.Execution(jobs=1)
     )

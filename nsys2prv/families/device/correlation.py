@@ -32,8 +32,8 @@ def _frames(source: Source, state: None) -> Frames[None]:
     _count(source, every.filter(pl.col("caller").is_null() & (pl.col("correlationId") > 0)), Loss.NO_CUDA_CALL)
     early = launched.filter(pl.col("called") - pl.col("start") > CLOCK_SLACK)
     _count(source, early, Loss.BEFORE_ITS_CALL, CLOCK_SLACK // 1000)
-    work = launched.filter(end_of() - pl.col("start") >= source.less.min_duration)
-    source.tally.count(Loss.LINE_TO_SHORT, launched.height - work.height, source.less.min_duration)
+    work = launched.filter(end_of() - pl.col("start") >= source.reduction.min_duration)
+    source.tally.count(Loss.LINE_TO_SHORT, launched.height - work.height, source.reduction.min_duration)
     yield Messages(
         work.select(
             time="called",

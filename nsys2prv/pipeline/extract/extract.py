@@ -40,7 +40,7 @@ def extract(task: ExtractTask) -> Summary:
             report,
             read(families),
             task.drawing.rules,
-            less=task.drawing.less,
+            reduction=task.drawing.reduction,
             limits=task.limits,
             anchors=bool(task.wanted.anchors),
             orders=task.wanted.orders,

@@ -60,7 +60,7 @@ class PointWriter:
         if family.name in wanted.analyzed:
             # Intervals that are too short to be drawn stay for analysis: they took time, and samples measured them.
             self._keep_whole(family, frame)
-        cut = reduced(self._cut(family, frame, tally), self.task.drawing.less, tally)
+        cut = reduced(self._cut(family, frame, tally), self.task.drawing.reduction, tally)
         if cut.data.is_empty():
             return
         tally.rows += samples_of(cut.data).height if isinstance(cut, Samples) else cut.data.height
@@ -97,7 +97,7 @@ class PointWriter:
         """Return the samples of a place so far. A frame has samples of one place."""
         place = int(frame.data["place"][0]) if frame.data.height else -1
         periodic = GPU_METRIC in family.emits
-        every = self.task.drawing.less.metrics_every if periodic else 0
+        every = self.task.drawing.reduction.metrics_every if periodic else 0
         averages = Averages(every) if every else None
         return self.runs.setdefault((family.name, place), SampleRun(self.task.drawing.span, averages, periodic))
 

@@ -60,7 +60,7 @@ class Drawing:
     """
 
     span: Span | None = None
-    less: Reduction = UNREDUCED
+    reduction: Reduction = UNREDUCED
     rules: Rules | None = None
     pthreads_apart: bool = False
 

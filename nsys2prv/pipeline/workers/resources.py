@@ -73,16 +73,16 @@ def _about_temporary(paths: Sequence[Path]) -> float:
     return sum(_bytes(p) * _ABOUT[p.is_dir()] for p in paths)
 
 
-def check_temporary(folder: Path, paths: Sequence[Path], chosen: Selection, row_bytes: int = POINTS_BYTES) -> None:
+def check_temporary(folder: Path, paths: Sequence[Path], selection: Selection, row_bytes: int = POINTS_BYTES) -> None:
     """Refuse to begin where the temporary files cannot fit. Raises OutputError.
 
     Rows (`row_bytes` each) are counted only if space may be short. Nothing is refused if a time is chosen: the number
     of its rows is not known yet.
     """
     fits = shutil.disk_usage(folder).free > _about_temporary(paths)
-    if fits or chosen.time or chosen.nvtx or chosen.reduction.min_duration:
+    if fits or selection.time or selection.nvtx or selection.reduction.min_duration:
         return
-    families = [f for f in FAMILIES if f.name in chosen.families and f.draws and _draws_intervals(f)]
+    families = [f for f in FAMILIES if f.name in selection.families and f.draws and _draws_intervals(f)]
     rows = 0
     for path in paths:
         # A report that cannot be read is reported when it is read.
