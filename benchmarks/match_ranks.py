@@ -120,8 +120,8 @@ def run(ranks: int, operations: int, limits: Limits = DEFAULT_LIMITS) -> Found:
             total.add(result.counts)
             distinct += messages
             arrivals.append(result.arrivals)
-        team = Workers(map, 1, folder, limits, Progress(quiet=True))
-        waiting = store_waiting([spill for spill in arrivals if spill], plan.duration, team)
+        workers = Workers(map, 1, folder, limits, Progress(quiet=True))
+        waiting = store_waiting([spill for spill in arrivals if spill], plan.duration, workers)
     return Found(total, distinct, len(arrivals), sum(spill.rows for spill in waiting))
 
 

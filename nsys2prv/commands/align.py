@@ -12,7 +12,7 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.resources import input_size, within_memory
-from nsys2prv.pipeline.workers.workers import default_jobs, workers
+from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.run.clocks import Alignment
 from nsys2prv.run.clocks import align as align_clocks
 from nsys2prv.run.hosts import find_hosts, unused_hosts
@@ -39,10 +39,10 @@ def align(
     ]
     most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
     count = within_memory(most, execution.memory, limits)
-    with workers(jobs if dask else count, dask) as mapped:
+    with worker_map(jobs if dask else count, dask) as mapped:
         # The summaries are all that is made: no folder is needed.
-        team = Workers(mapped, count, Path(), limits, Progress(execution.quiet))
-        extracted = extract_reports(reports, team, execution.keep_going)
+        workers = Workers(mapped, count, Path(), limits, Progress(execution.quiet))
+        extracted = extract_reports(reports, workers, execution.keep_going)
     summaries = extracted.summaries
     names = [s.name for s in summaries]
     hosts = find_hosts([s.identity for s in summaries], names, options.hosts)

@@ -49,7 +49,7 @@ from nsys2prv.pipeline.workers.resources import (
     input_size,
     within_memory,
 )
-from nsys2prv.pipeline.workers.workers import default_jobs, workers
+from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.pipeline.write.files import scratch
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, make_plan
@@ -108,13 +108,13 @@ def open_run(
             check_temporary(folder, paths, replace(selection, families=wanted.analyzed), INTERVAL_BYTES)
         stored = Storage("", folder, in_memory=in_memory)
         tasks = partial(_tasks, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
-        with workers(jobs if dask else count, dask) as mapped:
-            team = Workers(mapped, count, folder, limits, Progress(execution.quiet))
-            extracted = extract_reports(tasks(_extracted(selection.families), paths), team, execution.keep_going)
+        with worker_map(jobs if dask else count, dask) as mapped:
+            workers = Workers(mapped, count, folder, limits, Progress(execution.quiet))
+            extracted = extract_reports(tasks(_extracted(selection.families), paths), workers, execution.keep_going)
             failed += extracted.failed
             families = families_to_draw(selection.families, extracted.summaries)
             if families != selection.families:
-                extracted = extract_reports(tasks(_extracted(families), extracted.paths), team, execution.keep_going)
+                extracted = extract_reports(tasks(_extracted(families), extracted.paths), workers, execution.keep_going)
                 failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None

@@ -32,7 +32,7 @@ from nsys2prv.pipeline.workers.resources import (
     peak_memory,
     within_memory,
 )
-from nsys2prv.pipeline.workers.workers import processes, workers
+from nsys2prv.pipeline.workers.worker_map import process_count, worker_map
 from nsys2prv.pipeline.write.body import write_windows
 from nsys2prv.pipeline.write.comments import comment_text
 from nsys2prv.pipeline.write.files import Target, end_member, open_body, publish, scratch
@@ -136,7 +136,8 @@ def _means(
     `row_bytes`: bytes of temporary files that a row takes at least.
     """
     limits = execution.limits
-    count = within_memory(processes(input_size(paths), len(paths), execution.jobs, limits), execution.memory, limits)
+    useful = process_count(input_size(paths), len(paths), execution.jobs, limits)
+    count = within_memory(useful, execution.memory, limits)
     several = count if execution.dask is None else max(count, 2)
     parts = divided(paths, selection.families, several, limits)
     in_memory, started = fits_in_memory(paths, count, execution.dask, limits), time.perf_counter()
@@ -146,7 +147,7 @@ def _means(
             # Apart from the folder beside the output, which may be the same.
             folder = stack.enter_context(scratch(execution.spill_dir / f"{target.stem.name}.spill"))
         jobs = execution.jobs if execution.dask else count
-        mapped = stack.enter_context(workers(jobs, execution.dask, sum(map(len, parts.values()))))
+        mapped = stack.enter_context(worker_map(jobs, execution.dask, sum(map(len, parts.values()))))
         check_temporary(folder, paths, selection, row_bytes)
         yield TranslationMeans(
             Workers(mapped, several, folder, limits, Progress(execution.quiet)),
@@ -163,14 +164,14 @@ def _write(given: EncodingInput, body: Path, run: Stages, redaction: Redaction |
 
     `size`: bytes of the trace, about, not compressed.
     """
-    team, plan = run.means.workers, given.plan
-    bundles, counted = merge_reports(given, team, size)
+    workers, plan = run.means.workers, given.plan
+    bundles, counted = merge_reports(given, workers, size)
     given = given._replace(bundles=bundles)
-    with open_body(body, team.limits.member_lines if body.suffix == ".gz" else None) as sink:
+    with open_body(body, workers.limits.member_lines if body.suffix == ".gz" else None) as sink:
         sink.write(plan.header.encode())
         end_member(sink)
-        windows = write_windows(given, sink, team)
-        written = list(team.progress.track("writing", windows, len(given.windows)))
+        windows = write_windows(given, sink, workers)
+        written = list(workers.progress.track("writing", windows, len(given.windows)))
         told = counts(given, [*counted, *written])
         end_member(sink)
         asked, public = run.asked, run.writing.public_types

@@ -53,8 +53,8 @@ class WholeRun(NamedTuple):
     def explained(self, families: Sequence[str]) -> tuple[RunEvents, ...]:
         """Return the events of the chosen families that need the dependency graph. Raises UsageError, OutputError."""
         self.check()
-        run, team = self._frames(), self.workers
-        return on_polars_thread(explained_events)(self.plan, run, families, team.folder, team.limits)
+        run, workers = self._frames(), self.workers
+        return on_polars_thread(explained_events)(self.plan, run, families, workers.folder, workers.limits)
 
     def profiled(self, least: int) -> RunEvents:
         """Return the events of Nsight Compute on kernels that last `least` ns or more.
@@ -62,10 +62,10 @@ class WholeRun(NamedTuple):
         Raises UsageError, OutputError.
         """
         self.check()
-        run, team = self._gathered(), self.workers
+        run, workers = self._gathered(), self.workers
         found = on_polars_thread(with_profiles)(run, self.plan, self.profiles)
         drawn = restricted(found, 0, self.plan.duration) if self.cut else found
-        events = on_polars_thread(profiled_events)(drawn, least, team.folder, team.limits)
+        events = on_polars_thread(profiled_events)(drawn, least, workers.folder, workers.limits)
         said = (*found.remarks[len(run.remarks) :], *found.details[len(run.details) :])
         return events._replace(remarks=said)
 

@@ -348,7 +348,7 @@ def test_after_a_loss_the_runs_stay_on_dask(root: Path, tmp_path: Path, monkeypa
 
         return nullcontext(map_runs)
 
-    monkeypatch.setattr(batch_jobs, "workers", some_workers)
+    monkeypatch.setattr(batch_jobs, "worker_map", some_workers)
     monkeypatch.setattr(cluster, "scheduler", lambda dask, jobs: nullcontext("tcp://there:1"))
     found = batch(root, tmp_path / "out", settings=Settings(execution=Execution(jobs=2, dask="slurm")))
     assert [run.did for run in found.runs] == ["failed", *["done"] * 4]

@@ -24,8 +24,8 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.workers import memory
+from nsys2prv.pipeline.workers.maps import Map
 from nsys2prv.pipeline.workers.resources import within_memory
-from nsys2prv.pipeline.workers.workers import Map
 from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
 from nsys2prv.report.slicing import slices
@@ -261,13 +261,13 @@ def test_memory_limits_the_workers_of_a_command(
     work: Callable[..., object], module: ModuleType, mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts: list[int | None] = []
-    workers = module.workers
+    worker_map = module.worker_map
 
     def counting(jobs: int | None, dask: str | None = None) -> AbstractContextManager[Map[Any, Any]]:
         counts.append(jobs)
-        return workers(jobs, dask)
+        return worker_map(jobs, dask)
 
-    monkeypatch.setattr(module, "workers", counting)
+    monkeypatch.setattr(module, "worker_map", counting)
     work(mpi_halo, execution=nsys2prv.Execution(jobs=4, memory=PARENT + int(1.2 * WORKER)))
     assert counts == [1]
 

@@ -21,7 +21,7 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Map
 from nsys2prv.pipeline.workers.pool import pool
 from nsys2prv.pipeline.workers.resources import input_size, within_memory
-from nsys2prv.pipeline.workers.workers import default_jobs, workers
+from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.report.nsys import find_nsys
 from nsys2prv.run.options import RunOptions
@@ -72,7 +72,7 @@ def results(jobs: Sequence[RunJob], execution: Execution) -> Generator[tuple[Run
         wanted = min(execution.jobs or default_jobs(total, len(small), limits), len(small))
         if dask:
             # Dask gives up the very run that it tells of, after some tries on several workers.
-            yield from _apart(small, lambda: workers(wanted, dask), 1, 1)
+            yield from _apart(small, lambda: worker_map(wanted, dask), 1, 1)
             yield from ((job, _translated(job, execution.jobs, dask)) for job in large)
             return
         count = within_memory(wanted, execution.memory, limits)

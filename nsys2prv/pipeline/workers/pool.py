@@ -30,7 +30,7 @@ WORKER_KILLED = "a worker was killed, perhaps for lack of memory; use fewer --jo
 
 @contextmanager
 def pool(jobs: int, parts: int | None = None) -> Iterator[Map[Any, Any]]:
-    """Yield a function that maps in order over a pool of processes: see `workers`.
+    """Yield a function that maps in order over a pool of processes: see `worker_map`.
 
     Raises LostWorkerError with the items under way when a process is killed.
     """

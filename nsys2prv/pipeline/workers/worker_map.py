@@ -1,4 +1,4 @@
-"""Choose what runs work items: this process, a pool of processes on this machine, or Dask."""
+"""The map of the workers: over this process alone, a pool of processes on this machine, or Dask; and their number."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def default_jobs(input_bytes: int, parts: int, limits: Limits) -> int:
     return max(1, min(len(os.sched_getaffinity(0)), parts))
 
 
-def processes(input_bytes: int, reports: int, jobs: int | None, limits: Limits) -> int:
+def process_count(input_bytes: int, reports: int, jobs: int | None, limits: Limits) -> int:
     """Return how many of `jobs` processes find work, on reports or on windows of large ones. None: as many as help."""
     parts = max(reports, input_bytes // limits.process_bytes)
     return min(jobs or default_jobs(input_bytes, parts, limits), parts)
 
 
 @contextmanager
-def workers(jobs: int | None, dask: str | None = None, parts: int | None = None) -> Iterator[Map[Any, Any]]:
+def worker_map(jobs: int | None, dask: str | None = None, parts: int | None = None) -> Iterator[Map[Any, Any]]:
     """Yield a function that maps in order: inline for one job, else over a pool of processes, or over Dask workers.
 
     `parts`: number of items of the longest map, if it may be lower than the number of jobs. The processes of a pool
