@@ -246,6 +246,9 @@ NOUNS = (
     *("report", "run", "host", "task", "rank", "place", "row", "stream", "communicator", "operation", "interval"),
     *("sample", "message", "point", "combination", "window", "slice", "label", "family", "finding", "iteration"),
     *("repeat", "steady", "efficiency", "waiting", "replay", "anchor", "confidence", "exposed", "cfg"),
+    # Those of the code alone.
+    *("frame", "attribute", "slot", "lane", "end", "member", "order", "merged", "unit", "sampler", "loss", "summary"),
+    *("spill", "bundle", "part", "piece", "milestone"),
 )
 
 
