@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from nsys2prv.commands.inspect import Inspection, inspect
     from nsys2prv.commands.load import LoadedRun, load
     from nsys2prv.commands.record import record
-    from nsys2prv.commands.result import Translation
     from nsys2prv.commands.translate import translate
+    from nsys2prv.commands.translation import Translation
     from nsys2prv.commands.whatif import what_if
     from nsys2prv.database.history import History
     from nsys2prv.database.recorded import Recorded
@@ -74,7 +74,7 @@ _MODULE_OF = {
     "Settings": "nsys2prv.commands.batch.jobs",
     "Trace": "nsys2prv.paraver.reader",
     "TraceOutput": "nsys2prv.pipeline.write.trace_output",
-    "Translation": "nsys2prv.commands.result",
+    "Translation": "nsys2prv.commands.translation",
     "align": "nsys2prv.commands.align",
     "analyze": "nsys2prv.commands.analyze",
     "batch": "nsys2prv.commands.batch.batch",

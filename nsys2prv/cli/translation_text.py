@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from nsys2prv.commands.result import Translation
+from nsys2prv.commands.translation import Translation
 from nsys2prv.errors import bytes_text, few
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.report.diagnostics import is_routine, is_unprocessed, said_by

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from nsys2prv.commands.extraction import estimates_tensor, find_run, fits_in_memory
 from nsys2prv.commands.profiles import read_profiles
-from nsys2prv.commands.result import Counts, Translation, Used, Written, counts, result_of
+from nsys2prv.commands.row_counts import RowCounts, count_rows
 from nsys2prv.commands.side_files import side_files
+from nsys2prv.commands.translation import Translation, Used, Written, translation_of
 from nsys2prv.commands.translation_stages import Stages, TranslationMeans
 from nsys2prv.families.explanation import EXPLANATION_FAMILIES
 from nsys2prv.families.selection import Selection
@@ -98,11 +99,11 @@ def translate(
         if made:
             # Last: a run that cannot be analyzed leaves no trace.
             publish(target, made.body, made.texts, stale=[target.other])
-        counted = made.counts if made else counts(given, [])
+        counted = made.counts if made else count_rows(given, [])
         used = Used(temporary, peak_memory())
     written = Written(target.prv if made else None, made.lines if made else 0, sizes, target.compress)
     begin = run.chosen[0] if run.chosen else 0
-    result = result_of(given, counted, written, used, run.seconds, run.failed, begin)
+    result = translation_of(given, counted, written, used, run.seconds, run.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
 
 
@@ -111,7 +112,7 @@ class _Made(NamedTuple):
 
     body: Path
     lines: int
-    counts: Counts
+    counts: RowCounts
     texts: Mapping[Path, str]
 
 
@@ -159,22 +160,24 @@ def _means(
         )
 
 
-def _write(given: EncodingInput, body: Path, run: Stages, redaction: Redaction | None, size: int) -> tuple[int, Counts]:
+def _write(
+    given: EncodingInput, body: Path, run: Stages, redaction: Redaction | None, size: int
+) -> tuple[int, RowCounts]:
     """Write header, windows in order, and comments; return lines and counts.
 
     `size`: bytes of the trace, about, not compressed.
     """
     workers, plan = run.means.workers, given.plan
-    bundles, counted = merge_reports(given, workers, size)
+    bundles, merged = merge_reports(given, workers, size)
     given = given._replace(bundles=bundles)
     with open_body(body, workers.limits.member_lines if body.suffix == ".gz" else None) as sink:
         sink.write(plan.header.encode())
         end_member(sink)
         windows = write_windows(given, sink, workers)
         written = list(workers.progress.track("writing", windows, len(given.windows)))
-        told = counts(given, [*counted, *written])
+        rows = count_rows(given, [*merged, *written])
         end_member(sink)
         asked, public = run.asked, run.writing.public_types
-        comments = comment_text(plan, run.selection, asked, public, run.chosen, told.dropped, told.off, run.failed)
+        comments = comment_text(plan, run.selection, asked, public, run.chosen, rows.dropped, rows.off, run.failed)
         sink.write((redaction.values(comments) if redaction else comments).encode())
-    return sum(window.lines for window in written), told
+    return sum(window.lines for window in written), rows

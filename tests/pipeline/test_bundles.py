@@ -11,7 +11,7 @@ from runs import left_in, parameters, records, reports_of
 
 import nsys2prv
 from nsys2prv.commands import translate
-from nsys2prv.commands.result import Used
+from nsys2prv.commands.translation import Used
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.encode import bundles

@@ -14,7 +14,7 @@ from runs import ALL_RUNS, reports_of
 
 import nsys2prv
 from nsys2prv.commands import extraction, translate
-from nsys2prv.commands.result import Used
+from nsys2prv.commands.translation import Used
 from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.event_types import EVENT_TYPES

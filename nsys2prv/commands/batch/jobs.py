@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from nsys2prv.commands.batch.manifest import Input
 from nsys2prv.commands.batch.runs import RunReports
 from nsys2prv.commands.record import database_name, record_analysis, spelled_options
-from nsys2prv.commands.result import Translation
 from nsys2prv.commands.translate import translate
+from nsys2prv.commands.translation import Translation
 from nsys2prv.errors import LostWorkerError, Nsys2prvError
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import polars as pl
-
+from nsys2prv.commands.row_counts import RowCounts
 from nsys2prv.errors import ReportError, few
-from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
-from nsys2prv.model.losses import Loss, Tally
-from nsys2prv.pipeline.encode.encode import Encoded
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.run.defects import Defect, find_defects
 from nsys2prv.run.forecast import load_bytes, load_seconds, trace_size
 from nsys2prv.run.matching.messages import mismatch_warnings
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
 if TYPE_CHECKING:
@@ -117,9 +111,9 @@ class Translation(NamedTuple):
         return self.size if plain else trace_size(self.forecast, compress=False)
 
 
-def result_of(
+def translation_of(
     given: EncodingInput,
-    told: Counts,
+    counted: RowCounts,
     written: Written,
     used: Used,
     seconds: Mapping[str, float],
@@ -140,9 +134,9 @@ def result_of(
         lines=written.lines,
         size=written.size,
         forecast=written.forecast,
-        rows=told.rows,
-        dropped=told.dropped,
-        off=told.off,
+        rows=counted.rows,
+        dropped=counted.dropped,
+        off=counted.off,
         seconds=seconds,
         warnings=(
             *plan.warnings,
@@ -174,76 +168,3 @@ def _remarks(plan: Plan) -> list[str]:
         for text in summary.remarks:
             by_text.setdefault(text, []).append(summary.name)
     return [f"{text} [{few(names)}]" for text, names in by_text.items()]
-
-
-class Counts(NamedTuple):
-    """Rows written, rows dropped by reason, and rows of families that are off, by family."""
-
-    rows: dict[str, int]
-    dropped: dict[str, dict[str, int]]
-    off: dict[str, int]
-
-
-def counts(given: EncodingInput, written: Sequence[Encoded]) -> Counts:
-    """Count the rows of all reports: those written, and those lost or altered."""
-    plan, estimates = given.plan, given.estimates
-    rows: dict[str, int] = {}
-    tallies: defaultdict[str, Tally] = defaultdict(Tally)
-    off: dict[str, int] = {}
-
-    for r, summary in enumerate(plan.summaries):
-        for family, count in summary.counts.items():
-            rows[family] = rows.get(family, 0) + count.rows
-            for lost, n in count.dropped.items():
-                tallies[family].add(lost, n)
-        for family, loss, n in _hidden(plan, r):
-            rows[family] -= n
-            tallies[family].count(Loss[loss], n)
-        for family, n in summary.off.items():
-            off[family] = off.get(family, 0) + n
-    for window in written:
-        for family, hidden in window.hidden_messages.items():
-            rows[family] -= hidden
-            tallies[family].count(Loss.LINE_WITHOUT_ROW, hidden)
-        for family, n in window.repeated.items():
-            rows[family] -= n
-            tallies[family].count(Loss.REPEATED, n)
-    for family, n in plan.resampled.items():
-        # Their places have lost their row because of this.
-        tallies[family].count(Loss.NO_ROW, -n)
-        tallies[family].count(Loss.RESAMPLED, n)
-    for spill in given.of_the_run:
-        # Each event has a begin and an end.
-        rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
-    for one in given.explained:
-        for lost, n in one.left.items():
-            tallies[one.family].add(lost, n)
-    if estimates is not None:
-        rows[TENSOR_ESTIMATE.name] = estimates.kernels
-        for lost, n in estimates.left.items():
-            tallies[TENSOR_ESTIMATE.name].add(lost, n)
-    for (family, unmatched), n in given.matches.counts.left.items():
-        tallies[family].count(unmatched, n)
-    told = {family: _sentences(tallies[family]) for family in sorted(tallies)}
-    return Counts(rows, {family: sentences for family, sentences in told.items() if sentences}, off)
-
-
-def _sentences(tally: Tally) -> dict[str, int]:
-    """Return rows by sentence, in an order that does not depend on the order of the losses."""
-    return dict(sorted((lost.sentence, n) for lost, n in tally.dropped.items() if n))
-
-
-def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
-    """Return family, name of the loss, and rows of places without a row in the trace."""
-    uses, objects = plan.summaries[report].uses, plan.objects
-    place = uses["place"].to_numpy()
-    unchosen, of_profiler = (pl.Series(masks[report][place]) for masks in (objects.unchosen, objects.of_profiler))
-    loss = (
-        pl.when(unchosen)
-        .then(pl.lit(Loss.OF_OTHER_RANKS.name))
-        .when(of_profiler)
-        .then(pl.lit(Loss.OF_PROFILER.name))
-        .otherwise(pl.lit(Loss.NO_ROW.name))
-    )
-    undrawn = uses.with_columns(loss=loss).filter(pl.Series(objects.row_of[report][place] == NO_ROW))
-    return undrawn.group_by("family", "loss").agg(pl.col("rows").sum()).rows()
