@@ -13,9 +13,9 @@ from nsys2prv.errors import NAMES_SHOWN, UsageError, few
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
 from nsys2prv.run.hosts import Host, host_numbers, number_of
-from nsys2prv.run.processes import Task
 from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.tasks import RecordedProcess, Task
 
 # 65,535 CPUs crash Paraver, and every row has one.
 MAX_ROWS = 65534
@@ -125,7 +125,7 @@ def build_objects(
 def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
     """Collect the places of all reports: report, id, host, task (null: none), kind, gpu (number on the host), ..."""
     host_of = host_numbers(hosts)
-    task_of = {member: number for number, task in enumerate(tasks) for member in task.members}
+    task_of = {process: number for number, task in enumerate(tasks) for process in task.recorded}
     parts = []
     for report, summary in enumerate(summaries):
         host = hosts[host_of[report]]
@@ -140,7 +140,7 @@ def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequ
             own.with_columns(
                 report=pl.lit(report, pl.Int64),
                 host=pl.lit(host_of[report], pl.Int64),
-                task=pl.Series([task_of.get((report, p)) for p in own["process"]], dtype=pl.Int64),
+                task=pl.Series([task_of.get(RecordedProcess(report, p)) for p in own["process"]], dtype=pl.Int64),
                 gpu=pl.Series(numbers, dtype=pl.Int64),
                 name=pl.Series(
                     [names.get((p or 0) + (t or 0), "") for p, t in own.select("process", "thread").rows()],
@@ -302,7 +302,7 @@ def _objects(
         row_of=_row_of(summaries, keyed, rows),
         unchosen=_among(summaries, hidden[0]),
         of_profiler=_among(summaries, hidden[1]),
-        shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.members) > 1 and n in task_number),
+        shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.recorded) > 1 and n in task_number),
         decided=decided,
     )
 

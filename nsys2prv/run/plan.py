@@ -29,11 +29,11 @@ from nsys2prv.run.matching.communicators import Communicators, find_communicator
 from nsys2prv.run.metrics import edge_samples, sampled_pieces
 from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.processes import Task, find_tasks, known_ranks, rank_warnings, with_ranks
 from nsys2prv.run.report_summary import Spill, Summary
 from nsys2prv.run.run_lines import lines_of_the_run
 from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.steady import Window
+from nsys2prv.run.tasks import Task, find_tasks, known_ranks, rank_warnings, with_ranks
 
 NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"

@@ -8,7 +8,7 @@ from synthetic import summary
 
 from nsys2prv.model.interning import MEMBER, UNKNOWN_GPU
 from nsys2prv.run.matching.communicators import SOLE_MEMBER, UNKNOWN_NUMBER, Communicators, find_communicators
-from nsys2prv.run.processes import Task
+from nsys2prv.run.tasks import RecordedProcess, Task
 
 # (task, communicator, rank, ranks, highest rank that its operations name) of each report.
 Said = tuple[int, str, int | None, int | None, int | None]
@@ -24,7 +24,8 @@ def found(*said: Said, global_ranks: tuple[int | None, ...], reports: tuple[int,
         members = pl.DataFrame(rows, schema=MEMBER, orient="row")
         summaries.append(summary(str(r), "node")._replace(members=members))
     tasks = [
-        Task(0, t, "app", rank, tuple((r, t) for r in range(len(summaries)))) for t, rank in enumerate(global_ranks)
+        Task(0, t, "app", rank, tuple(RecordedProcess(r, t) for r in range(len(summaries))))
+        for t, rank in enumerate(global_ranks)
     ]
     return find_communicators(summaries, tasks)
 
@@ -103,7 +104,9 @@ def on_gpus(*reports: list[OnGpu], global_ranks: tuple[int, ...]) -> Communicato
         members = pl.DataFrame(rows, schema=MEMBER, orient="row")
         summaries.append(summary(str(r), "node")._replace(members=members))
     numbers = range(len(reports))
-    tasks = [Task(0, t, "app", rank, tuple((r, t) for r in numbers)) for t, rank in enumerate(global_ranks)]
+    tasks = [
+        Task(0, t, "app", rank, tuple(RecordedProcess(r, t) for r in numbers)) for t, rank in enumerate(global_ranks)
+    ]
     return find_communicators(summaries, tasks)
 
 

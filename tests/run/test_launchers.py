@@ -17,7 +17,7 @@ import nsys2prv
 from nsys2prv.commands.align import align
 from nsys2prv.commands.inspect import inspect
 from nsys2prv.report.identity import Process
-from nsys2prv.run import processes
+from nsys2prv.run import tasks
 from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.ranks import launched_ranks, numbered_ranks
@@ -207,13 +207,13 @@ def test_processes_that_are_only_listed_by_rank_have_their_ranks(tmp_path: Path)
 def test_processes_of_other_pids_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each report may hold all of its host's, as of what the host scheduled."""
     compared: list[bool] = []
-    one_process = processes._one_process
+    one_process = tasks._one_process
 
     def counting(*pair: Any) -> bool:
         compared.append(one_process(*pair))
         return compared[-1]
 
-    monkeypatch.setattr(processes, "_one_process", counting)
+    monkeypatch.setattr(tasks, "_one_process", counting)
     pids = list(range(101, 121))
     for n in range(2):
         report_of(tmp_path / f"r{n}.sqlite", f"RANK={n}", pids, {})

@@ -12,8 +12,8 @@ import polars as pl
 from nsys2prv.intervals.spans import Indices, Mask
 from nsys2prv.model import event_types as types
 from nsys2prv.model.interning import IDENTIFIED, UNKNOWN_GPU
-from nsys2prv.run.processes import Task
 from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.tasks import RecordedProcess, Task
 
 # Rank, task or GPU of a member, if unknown.
 UNKNOWN_NUMBER = -1
@@ -57,7 +57,7 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
     present = _present().drop_nulls().n_unique()
     known = pl.coalesce(pl.col("ranks").max(), pl.when(present > 1).then(present))
     ranks = members.group_by("number").agg(known.fill_null(0).alias("ranks")).sort("number")["ranks"]
-    several = (t for t, task in enumerate(tasks) if len(task.members) > 1)
+    several = (t for t, task in enumerate(tasks) if len(task.recorded) > 1)
     left = members.filter(pl.col("operated").is_not_null() & ~pl.col("is_called") & ~pl.col("identified"))
     counted = {*several, *left["task"]}
     return Communicators(
@@ -69,7 +69,7 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
         device=_by_member(summaries, members, "device"),
         identified=members.group_by("number").agg(pl.col("identified").first()).sort("number")["identified"].to_numpy(),
         called=tuple(numbers.astype(bool) for numbers in _by_member(summaries, members, "is_called")),
-        counted={t: tuple(report for report, _ in task.members) for t, task in enumerate(tasks) if t in counted},
+        counted={t: tuple(p.report for p in task.recorded) for t, task in enumerate(tasks) if t in counted},
     )
 
 
@@ -79,10 +79,12 @@ def _numbers(names: Sequence[str]) -> dict[str, int]:
 
 def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFrame:
     """Collect the members of all reports: report, task, and the columns of Summary.members."""
-    task_of = {member: t for t, task in enumerate(tasks) for member in task.members}
+    task_of = {process: t for t, task in enumerate(tasks) for process in task.recorded}
     parts = []
     for r, summary in enumerate(summaries):
-        task = pl.Series([task_of.get((r, p), UNKNOWN_NUMBER) for p in summary.members["process"]], dtype=pl.Int64)
+        task = pl.Series(
+            [task_of.get(RecordedProcess(r, p), UNKNOWN_NUMBER) for p in summary.members["process"]], dtype=pl.Int64
+        )
         parts.append(summary.members.with_columns(report=pl.lit(r, pl.Int64), task=task))
     return pl.concat(parts)
 

@@ -1,4 +1,4 @@
-"""Tasks of the trace: processes of the reports in order of rank."""
+"""Tasks of the trace: the processes of the run in order of rank, each in all reports that recorded it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,21 @@ from nsys2prv.run.ranks import RankFrom, launched_ranks, numbered_ranks
 from nsys2prv.run.report_summary import Summary
 
 
+class RecordedProcess(NamedTuple):
+    """A process as one report has it: the report's index, and its globalPid there."""
+
+    report: int
+    global_pid: int
+
+
 class Task(NamedTuple):
-    """One process of the run, over all reports of it: (report index, globalPid) of each."""
+    """One process of the run. `host`: its index; `recorded`: the process in each report that recorded it."""
 
     host: int
     pid: int
     name: str
     rank: int | None
-    members: tuple[tuple[int, int], ...]
+    recorded: tuple[RecordedProcess, ...]
 
     @property
     def label(self) -> str:
@@ -59,7 +66,15 @@ def find_tasks(
     ranks = _ranks(summaries, hosts, rank_from)
     names = [_names(summary) for summary in summaries]
     candidates = [
-        _Candidate(r, g, host_of[r], _program(names[r].get(g, "")), summary.identity.session, ranks.get((r, g)), span)
+        _Candidate(
+            r,
+            g,
+            host_of[r],
+            _program(names[r].get(g, "")),
+            summary.identity.session,
+            ranks.get(RecordedProcess(r, g)),
+            span,
+        )
         for r, summary in enumerate(summaries)
         for g, span in _spans(summary, clocks[r]).items()
     ]
@@ -67,7 +82,7 @@ def find_tasks(
     candidates.sort(key=lambda c: (c.host, c.pid, c.span, c.report))
     by_pid = groupby(candidates, key=lambda c: (c.host, c.pid))
     tasks = [_task(group) for _, of_pid in by_pid for group in _grouped(of_pid)]
-    return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].order, t.pid, t.members))
+    return sorted(tasks, key=lambda t: (t.rank is None, t.rank or 0, hosts[t.host].order, t.pid, t.recorded))
 
 
 def _names(summary: Summary) -> dict[int, str]:
@@ -80,8 +95,8 @@ def with_ranks(alignment: Alignment, tasks: Sequence[Task]) -> Alignment:
     """Set the rank of each report to that of its tasks: None for a report of several ranks or of none."""
     of_report: dict[int, set[int]] = {}
     for task in tasks:
-        for report, _ in task.members:
-            of_report.setdefault(report, set()).update([] if task.rank is None else [task.rank])
+        for process in task.recorded:
+            of_report.setdefault(process.report, set()).update([] if task.rank is None else [task.rank])
     ranks = [of_report.get(r, set()) for r in range(len(alignment.reports))]
     reports = [
         report._replace(rank=min(own) if len(own) == 1 else None)
@@ -139,7 +154,7 @@ def _one_process(a: _Candidate, b: _Candidate) -> bool:
 def _task(group: Sequence[_Candidate]) -> Task:
     first = group[0]
     rank = next((c.rank for c in group if c.rank is not None), None)
-    return Task(first.host, first.pid, first.name, rank, tuple((c.report, c.global_pid) for c in group))
+    return Task(first.host, first.pid, first.name, rank, tuple(RecordedProcess(c.report, c.global_pid) for c in group))
 
 
 def _program(path: str) -> str:
@@ -151,14 +166,14 @@ def known_ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: 
     return frozenset(_ranks(summaries, hosts, rank_from).values())
 
 
-def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> dict[tuple[int, int], int]:
-    """Return the global rank by (report index, globalPid), from the source that is asked for.
+def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankFrom) -> dict[RecordedProcess, int]:
+    """Return the global rank of each process that has one, from the source that is asked for.
 
     `auto`: those of the environment and of MPI, where MPI wins, with those of NCCL if these contradict none; those of
     file names only if nothing else is known.
     """
     identities = [s.identity for s in summaries]
-    sources: dict[str, Callable[[], dict[tuple[int, int], int]]] = {
+    sources: dict[str, Callable[[], dict[RecordedProcess, int]]] = {
         "mpi": lambda: _mpi_ranks(summaries),
         "env": lambda: _of_one_process(summaries, launched_ranks(identities, hosts)),
         "nccl": lambda: _nccl_ranks(summaries),
@@ -175,16 +190,16 @@ def _ranks(summaries: Sequence[Summary], hosts: Sequence[Host], rank_from: RankF
     return found or (sources["file"]() if len(summaries) > 1 else {})
 
 
-def _mpi_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+def _mpi_ranks(summaries: Sequence[Summary]) -> dict[RecordedProcess, int]:
     return {
-        (r, p.global_pid): p.mpi_rank
+        RecordedProcess(r, p.global_pid): p.mpi_rank
         for r, summary in enumerate(summaries)
         for p in summary.identity.processes
         if p.mpi_rank is not None
     }
 
 
-def _nccl_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
+def _nccl_ranks(summaries: Sequence[Summary]) -> dict[RecordedProcess, int]:
     """Return the ranks on the largest NCCL communicator, if it has every process that calls NCCL once.
 
     Children of a launcher such as `torchrun` have a report in common, and no rank in its environment.
@@ -195,13 +210,13 @@ def _nccl_ranks(summaries: Sequence[Summary]) -> dict[tuple[int, int], int]:
     if told.is_empty():
         return {}
     world = told.filter(pl.col("communicator") == told["communicator"][0])
-    ranks = {(r, process): rank for r, process, rank in world.select("report", "process", "rank").rows()}
-    every = set(members.select("report", "process").rows())
+    ranks = {RecordedProcess(r, p): rank for r, p, rank in world.select("report", "process", "rank").rows()}
+    every = {RecordedProcess(*one) for one in members.select("report", "process").rows()}
     once = len(ranks) == world.height and len(set(ranks.values())) == len(ranks)
     return ranks if once and every == ranks.keys() else {}
 
 
-def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> dict[tuple[int, int], int]:
+def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -> dict[RecordedProcess, int]:
     """Assign the rank of each report to one of its processes, if it is clear to which.
 
     That is the only one that may have it (see _may_be_ranked). Where that is clear in most reports, a report of several
@@ -211,7 +226,7 @@ def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -
     candidates = [_may_be_ranked(s) for s in summaries]
     most_are_clear = 2 * sum(len(of_report) == 1 for of_report in candidates) > len(candidates)
     return {
-        (r, min(of_report, key=pid_of)): rank
+        RecordedProcess(r, min(of_report, key=pid_of)): rank
         for r, (of_report, rank) in enumerate(zip(candidates, ranks, strict=True))
         if rank is not None and (len(of_report) == 1 or (of_report and most_are_clear))
     }

@@ -11,9 +11,9 @@ from nsys2prv.model.interning import PLACE, THREAD, Place
 from nsys2prv.report.identity import Process
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.hosts import find_hosts
-from nsys2prv.run.processes import find_tasks
 from nsys2prv.run.ranks import RankFrom, numbers_of_tasks
 from nsys2prv.run.report_summary import PLACE_USE, Summary
+from nsys2prv.run.tasks import find_tasks
 
 
 def report(
@@ -39,7 +39,7 @@ def tasks(*reports: Summary, rank_from: RankFrom = "mpi") -> list[tuple[str, lis
     """Label of each task, and the reports that it is in."""
     hosts = find_hosts([r.identity for r in reports], [""] * len(reports), {})
     found = find_tasks(reports, [Clock(0, 0)] * len(reports), hosts, rank_from)
-    return [(task.label, [report for report, _ in task.members]) for task in found]
+    return [(task.label, [process.report for process in task.recorded]) for task in found]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def tasks(*reports: Summary, rank_from: RankFrom = "mpi") -> list[tuple[str, lis
     ],
 )
 def test_reports_of_one_process_are_one_task(reports: list[Summary], parts: list[list[int]]) -> None:
-    assert sorted(members for _, members in tasks(*reports)) == sorted(parts)
+    assert sorted(recorded for _, recorded in tasks(*reports)) == sorted(parts)
 
 
 def test_tasks_are_in_order_of_rank_then_host_then_pid() -> None:
@@ -81,7 +81,7 @@ def test_tasks_are_in_order_of_rank_then_host_then_pid() -> None:
         "app:101",
         "app:100",
     ]
-    assert [members for _, members in tasks(*reports)] == [[4], [3], [2], [1], [0]]
+    assert [recorded for _, recorded in tasks(*reports)] == [[4], [3], [2], [1], [0]]
 
 
 def launched(rank: int, *pids: int) -> Summary:
