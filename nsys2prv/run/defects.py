@@ -60,10 +60,10 @@ class Compared(NamedTuple):
         """Return True if a report has such rows, drawn or not; None where only rows left out by choice may be such."""
         count = summary.counts.get(self.family, FamilyCount(summary.off.get(self.family, 0)))
         if self.event and self.family in summary.counts:
-            rows = summary.used.get(self.event, 0)
+            rows = summary.rows_by_type.get(self.event, 0)
         else:
             lost = sum(n for one, n in count.dropped.items() if one.loss.severity is Severity.LOST)
-            rows = count.rows + lost - sum(summary.used.get(event, 0) for event in self.without)
+            rows = count.rows + lost - sum(summary.rows_by_type.get(event, 0) for event in self.without)
         if rows > 0 or not any(one.loss.intended for one in count.dropped):
             return rows > 0
         # Of rows outside the chosen time, or too short, only the family is known.

@@ -51,7 +51,7 @@ class Numbering(NamedTuple):
 
 def number_labels(summaries: Sequence[Summary], public_types: bool = False) -> Numbering:
     """Number event types and labels over all reports. `public_types`: as the public tool numbers types."""
-    keys = sorted({k for s in summaries for k, rows in s.used.items() if rows})
+    keys = sorted({k for s in summaries for k, rows in s.rows_by_type.items() if rows})
     types = {k: EVENT_TYPES[k].number for k in keys if block_of(k) is None}
     types |= _number_block(keys, summaries)
     types |= public_numbers(keys) if public_types else {}

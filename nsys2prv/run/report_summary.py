@@ -91,8 +91,8 @@ class Summary(NamedTuple):
     edges: pl.DataFrame
     # Keys of the event types, at the report's number of each.
     slots: tuple[str, ...]
-    # Rows of each event type, and texts of the labelled ones in the order of the report's numbers.
-    used: Mapping[str, int]
+    # By key of the event types: rows of each, and texts of the labelled ones in the order of the report's numbers.
+    rows_by_type: Mapping[str, int]
     labels: Mapping[str, list[str]]
     # The report's own numbers in a block of event types (a metric's id).
     preferred: Mapping[str, int]
@@ -102,6 +102,7 @@ class Summary(NamedTuple):
     off: Mapping[str, int]
     # NVTX text@domain asked for -> (first begin, last end), the report's clock.
     spans: Mapping[str, tuple[int, int]]
+    # Warnings and errors of nsys that the report holds (report/diagnostics.py). Losses of families are in `counts`.
     losses: tuple[str, ...]
     # Members of communicators: columns of interning.MEMBER.
     members: pl.DataFrame

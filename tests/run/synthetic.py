@@ -48,8 +48,8 @@ def summary(
     )
     return Summary(
         path=Path(name), name=name, identity=identity, places=EMPTY, uses=pl.DataFrame(schema=PLACE_USE),
-        edges=pl.DataFrame(schema=SAMPLE_EDGE), members=EMPTY, ends=(), slots=(), used={}, labels={}, preferred={},
-        spills=(), counts={}, off={}, spans={}, losses=(), anchors=anchors,
+        edges=pl.DataFrame(schema=SAMPLE_EDGE), members=EMPTY, ends=(), slots=(), rows_by_type={}, labels={},
+        preferred={}, spills=(), counts={}, off={}, spans={}, losses=(), anchors=anchors,
     )  # fmt: skip
 
 

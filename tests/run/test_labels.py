@@ -27,19 +27,21 @@ def test_metrics_have_the_numbers_that_all_reports_agree_on(
 ) -> None:
     """Others have the first free ones in order of name."""
     preferred = [{GPU_METRIC.of(name): number for name, number in report.items()} for report in reports]
-    made = number_labels([summary("", "node")._replace(used=dict.fromkeys(p, 1), preferred=p) for p in preferred])
+    made = number_labels(
+        [summary("", "node")._replace(rows_by_type=dict.fromkeys(p, 1), preferred=p) for p in preferred]
+    )
     assert made.types == {GPU_METRIC.of(name): GPU_METRIC.at(number) for name, number in numbers.items()}
 
 
 def test_a_type_that_no_event_has_gets_no_number() -> None:
     metric = GPU_METRIC.of("a")
-    made = number_labels([summary("", "node")._replace(used={metric: 0}, preferred={metric: 0})])
+    made = number_labels([summary("", "node")._replace(rows_by_type={metric: 0}, preferred={metric: 0})])
     assert (made.types, made.pcf) == ({}, ())
 
 
 def test_frequencies_that_are_named_in_mhz_hold_hz() -> None:
     metrics = {GPU_METRIC.of(name): 1 for name in ("GPC Clock Frequency [MHz]", "SM Active")}
-    made = number_labels([summary("", "node")._replace(used=metrics)])
+    made = number_labels([summary("", "node")._replace(rows_by_type=metrics)])
     assert {kind.label: kind.precision for kind in made.pcf} == {"GPC Clock Frequency [MHz]": 6, "SM Active": 0}
 
 

@@ -22,7 +22,7 @@ PAYLOADS = {
 
 def numbers(*keys: str, public: bool = True) -> dict[str, int]:
     """Numbers of event types in the trace of a report that has them."""
-    return dict(number_labels([summary("", "node")._replace(used=dict.fromkeys(keys, 1))], public).types)
+    return dict(number_labels([summary("", "node")._replace(rows_by_type=dict.fromkeys(keys, 1))], public).types)
 
 
 @pytest.mark.parametrize("fields", PAYLOADS)

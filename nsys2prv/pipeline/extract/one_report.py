@@ -167,7 +167,7 @@ class OneReport:
             uses=_all_uses(points.uses),
             edges=finished(points.edges),
             slots=tuple(source.slots.keys),
-            used=points.used,
+            rows_by_type=points.rows_by_type,
             labels=source.labels.texts(),
             preferred=source.preferred,
             spills=tuple(points.spills),

@@ -135,7 +135,7 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         edges=_numbered_on([p.edges for p in parts], "place", places),
         members=_numbered_on([p.members for p in parts], "id", members),
         slots=tuple(slot for p in parts for slot in p.slots),
-        used=_summed([p.used for p in parts]),
+        rows_by_type=_summed([p.rows_by_type for p in parts]),
         labels={key: texts for p in parts for key, texts in p.labels.items()},
         preferred={key: number for p in parts for key, number in p.preferred.items()},
         spills=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.spills),

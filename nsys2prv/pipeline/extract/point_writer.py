@@ -39,7 +39,7 @@ class PointWriter:
     # PLACE_USE and SAMPLE_EDGE of each frame, rows by event type, rows by family, sentences for the user.
     uses: list[pl.DataFrame] = field(default_factory=list)
     edges: list[pl.DataFrame] = field(default_factory=list)
-    used: dict[str, int] = field(default_factory=dict)
+    rows_by_type: dict[str, int] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
     runs: dict[tuple[str, int], SampleRun] = field(default_factory=dict)
@@ -65,10 +65,10 @@ class PointWriter:
             return
         tally.rows += samples_of(cut.data).height if isinstance(cut, Samples) else cut.data.height
         if not wanted.points:
-            self._count(family, cut, None)
+            self._count_frame(family, cut, None)
             return
         of, made = self._points(family, cut)
-        self._count(family, cut, made.combinations)
+        self._count_frame(family, cut, made.combinations)
         self._to_encode.setdefault(of, []).append(made)
 
     def end(self, family: Family, part: Slice) -> None:
@@ -107,7 +107,7 @@ class PointWriter:
             run = self.runs.pop(key)
             if (rest := run.rest(tally)) is not None:
                 tally.rows += samples_of(rest.data).height
-                self._count(family, rest, None)
+                self._count_frame(family, rest, None)
             made, edges = run.points(rest, last=True)
             self.edges.append(edges)
             yield made
@@ -140,18 +140,18 @@ class PointWriter:
             return SpillOf("states", family.name), points.state_points(frame)
         return SpillOf("messages", family.name), points.message_points(frame)
 
-    def _count(self, family: Family, frame: Drawn, common: pl.DataFrame | None) -> None:
+    def _count_frame(self, family: Family, frame: Drawn, common: pl.DataFrame | None) -> None:
         """Count a drawn frame. `common`: the combinations of events, which are quicker to count."""
         data = frame.data
         if isinstance(frame, Intervals):
-            self._count_events(frame, common)
+            self._count_types(frame, common)
             spans = _lasting(data)
         elif isinstance(frame, States):
             spans = _lasting(data)
         elif isinstance(frame, Samples):
             data = samples_of(data)
             for c in frame.columns:
-                self._use(c, data[c].count())
+                self._count_type(c, data[c].count())
                 self._look_for_rounded(c, data[c])
             spans = data.group_by("place").agg(rows=pl.len(), first=pl.col("time").min(), last=pl.col("time").max())
         else:
@@ -159,19 +159,19 @@ class PointWriter:
         use = spans.with_columns(family=pl.lit(family.name), makes_rows=pl.lit(family.makes_rows))
         self.uses.append(use.select(pl.col(c).cast(t) for c, t in PLACE_USE.items()))
 
-    def _count_events(self, frame: Intervals, common: pl.DataFrame | None) -> None:
+    def _count_types(self, frame: Intervals, common: pl.DataFrame | None) -> None:
         data = frame.data
         by_slot = data.group_by("slot").len() if common is None else common.group_by("slot").agg(pl.sum("intervals"))
         for slot, rows in by_slot.rows():
-            self._use(self.slots.keys[slot], rows)
+            self._count_type(self.slots.keys[slot], rows)
         counted = {} if common is None else pairs_of(common)
         for a in frame.attributes:
             values = data[a] if common is None or a not in counted else common[a]
-            self._use(a, counted[a] if a in counted else int(values.ne(0).sum()))
+            self._count_type(a, counted[a] if a in counted else int(values.ne(0).sum()))
             self._look_for_rounded(a, values)
 
-    def _use(self, key: str, rows: int) -> None:
-        self.used[key] = self.used.get(key, 0) + rows
+    def _count_type(self, key: str, rows: int) -> None:
+        self.rows_by_type[key] = self.rows_by_type.get(key, 0) + rows
 
     def _look_for_rounded(self, key: str, values: pl.Series) -> None:
         """Remark on values that Paraver cannot tell from their neighbors."""
