@@ -121,7 +121,7 @@ class _Current:
 class Source:
     """One report as families see it: tables read once, relations, and the numbers of places, types and labels.
 
-    A large report comes slice by slice (see report.slicing): `take` goes on to the next. Numbers and lanes go on over
+    A large report comes slice by slice (see report.slicing): `go_on_to` leads to the next. Numbers and lanes go on over
     the slices. `of` gives each family a source with its own tally; the rest is shared.
     """
 
@@ -169,7 +169,7 @@ class Source:
         """Return the slice of the report that the source holds."""
         return self._now.slice
 
-    def take(self, part: Slice, ahead: dict[str, ReadPiece]) -> None:
+    def go_on_to(self, part: Slice, ahead: dict[str, ReadPiece]) -> None:
         """Go on to a slice, whose tables are `ahead`."""
         self._go_on(part)
         self._now.ahead = ahead

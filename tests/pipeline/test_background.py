@@ -12,8 +12,8 @@ import nsys2prv
 from nsys2prv.errors import OutputError
 from nsys2prv.pipeline.extract import background, extract
 from nsys2prv.pipeline.extract.background import MOST_WAITING, background_queue
-from nsys2prv.pipeline.extract.one_report import OneReport
 from nsys2prv.pipeline.extract.point_writer import PointWriter
+from nsys2prv.pipeline.extract.report_extraction import ReportExtraction
 
 BOTH = pytest.mark.parametrize("apart", [False, True], ids=["at once", "apart"])
 
@@ -100,23 +100,23 @@ def test_an_error_is_raised_by_the_next_call(monkeypatch: pytest.MonkeyPatch) ->
 def test_points_are_made_apart_where_there_is_a_second_core(
     cores: int, apart: bool, gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    threads: dict[type, set[int]] = {OneReport: set(), PointWriter: set()}
+    threads: dict[type, set[int]] = {ReportExtraction: set(), PointWriter: set()}
 
-    def watch(taker: type) -> None:
-        take = taker.take  # type: ignore[attr-defined]
+    def watch(owner: type, name: str) -> None:
+        method = getattr(owner, name)
 
-        def taking(*args: object) -> None:
-            threads[taker].add(threading.get_ident())
-            take(*args)
+        def watched(*args: object) -> None:
+            threads[owner].add(threading.get_ident())
+            method(*args)
 
-        monkeypatch.setattr(taker, "take", taking)
+        monkeypatch.setattr(owner, name, watched)
 
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
-    watch(OneReport)
-    watch(PointWriter)
+    watch(ReportExtraction, "extract_family")
+    watch(PointWriter, "add_frame")
     nsys2prv.translate(gpt_ddp[0], tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
-    assert len(threads[PointWriter]) == len(threads[OneReport]) == 1
-    assert (threads[PointWriter] != threads[OneReport]) == apart
+    assert len(threads[PointWriter]) == len(threads[ReportExtraction]) == 1
+    assert (threads[PointWriter] != threads[ReportExtraction]) == apart
 
 
 @pytest.mark.parametrize("cores", [1, 2])
@@ -127,7 +127,7 @@ def test_a_disk_that_takes_no_more_is_told(
         raise OutputError("cannot write intermediate files")
 
     monkeypatch.setattr(extract.pl, "thread_pool_size", lambda: cores)
-    monkeypatch.setattr(PointWriter, "end", full)
+    monkeypatch.setattr(PointWriter, "store_family", full)
     with pytest.raises(OutputError, match="intermediate"):
         nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert not list(tmp_path.iterdir())

@@ -11,7 +11,7 @@ import pytest
 import nsys2prv
 from nsys2prv.families.family import Family, Source
 from nsys2prv.pipeline.extract import extract
-from nsys2prv.pipeline.extract.one_report import OneReport
+from nsys2prv.pipeline.extract.report_extraction import ReportExtraction
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.declaration import Column, Table
 from nsys2prv.report.report import Report
@@ -29,18 +29,18 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
     """Each family with the tables that were read or on their way when its turn came."""
     asked: set[str] = set()
     found: list[tuple[str, set[str]]] = []
-    table, take = Report.table, OneReport.take
+    table, take = Report.table, ReportExtraction.extract_family
 
     def reading(self: Report, wanted: Table, columns: object = None) -> pl.DataFrame:
         asked.add(wanted.name)
         return table(self, wanted, columns)  # type: ignore[arg-type]
 
-    def taking(self: OneReport, family: Family) -> None:
+    def taking(self: ReportExtraction, family: Family) -> None:
         found.append((family.name, asked | set(self.source._now.ahead)))
         take(self, family)
 
     monkeypatch.setattr(Report, "table", reading)
-    monkeypatch.setattr(OneReport, "take", taking)
+    monkeypatch.setattr(ReportExtraction, "extract_family", taking)
     return found
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import nsys2prv
 from nsys2prv.errors import OutputError
-from nsys2prv.pipeline.extract.one_report import OneReport
+from nsys2prv.pipeline.extract.report_extraction import ReportExtraction
 from nsys2prv.pipeline.workers import polars_thread
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 
@@ -241,13 +241,13 @@ def test_an_interrupt_ends_no_thread_that_is_about_to_start() -> None:
 @several
 def test_reports_are_extracted_there(gpt_ddp: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: set[str] = set()
-    take = OneReport.take
+    take = ReportExtraction.extract_family
 
     def taking(*args: object) -> None:
         threads.add(here())
         take(*args)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(OneReport, "take", taking)
+    monkeypatch.setattr(ReportExtraction, "extract_family", taking)
     nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert threads
     assert all(name.startswith("polars") for name in threads)

@@ -18,8 +18,8 @@ from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Family, Slice, Source
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.pipeline.extract.background import background_queue
-from nsys2prv.pipeline.extract.one_report import OneReport
 from nsys2prv.pipeline.extract.point_writer import PointWriter
+from nsys2prv.pipeline.extract.report_extraction import ReportExtraction
 from nsys2prv.pipeline.extract.task import ExtractTask, Storage
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report.report import open_report
@@ -50,22 +50,22 @@ def extract(task: ExtractTask) -> Summary:
         sliced = [f for f in families if f.sliced]
         # A single thread has the core that makes the frames.
         with background_queue(own_thread=pl.thread_pool_size() > 1) as queue:
-            one_report = OneReport(task, source, queue, PointWriter(task, source.slots))
+            extraction = ReportExtraction(task, source, queue, PointWriter(task, source.slots))
             slices = divide(report, read(sliced), folder, task.limits)
             if slices is None:
-                source.take(Slice(), _ahead(source, threads))
-                one_report.look_up_ranges()
-                _take_all(source, one_report, families)
+                source.go_on_to(Slice(), _ahead(source, threads))
+                extraction.look_up_ranges()
+                _extract_whole(extraction, families)
             else:
-                _take_slices(source, one_report, sliced, slices, threads)
-                source.take(Slice(), {})
+                _extract_slices(extraction, sliced, slices, threads)
+                source.go_on_to(Slice(), {})
                 source.counted = frozenset(slices.tables)
-                _take_all(source, one_report, [f for f in families if f not in sliced])
+                _extract_whole(extraction, [f for f in families if f not in sliced])
             # Meanwhile the queue makes the last points.
-            one_report.read_identity()
+            extraction.read_identity()
         if not task.wanted.points:
-            one_report.store_metrics()
-        return one_report.summary()
+            extraction.store_metrics()
+        return extraction.summary()
 
 
 def _with_own_files(task: ExtractTask) -> ExtractTask:
@@ -102,28 +102,29 @@ def _ahead(source: Source, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
     }
 
 
-def _take_all(source: Source, one_report: OneReport, families: Sequence[Family]) -> None:
+def _extract_whole(extraction: ReportExtraction, families: Sequence[Family]) -> None:
     """Extract families from the whole report, forgetting each table after the last family that reads it."""
     for n, family in enumerate(families):
-        one_report.take(family)
+        extraction.extract_family(family)
         for table in family.reads:
             if not any(table in later.reads for later in families[n + 1 :]):
-                source.release(table)
+                extraction.source.release(table)
 
 
-def _take_slices(
-    source: Source, one_report: OneReport, families: Sequence[Family], slices: Slices, threads: ThreadPoolExecutor
+def _extract_slices(
+    extraction: ReportExtraction, families: Sequence[Family], slices: Slices, threads: ThreadPoolExecutor
 ) -> None:
     """Extract families from a large report slice by slice, reading the next slice meanwhile."""
+    source = extraction.source
     source.all_ranges = slices.range_counts
     ahead: dict[str, ReadPiece] = {}
     for number in range(slices.count):
         part = Slice(number, number == slices.count - 1, slices.until(number))
-        source.take(part, ahead or _read(slices, 0, threads))
+        source.go_on_to(part, ahead or _read(slices, 0, threads))
         ahead = {} if part.last else _read(slices, number + 1, threads)
-        one_report.look_up_ranges()
+        extraction.look_up_ranges()
         for family in families:
-            one_report.take(family)
+            extraction.extract_family(family)
     source.all_ranges = None
 
 

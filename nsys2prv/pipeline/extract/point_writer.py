@@ -50,8 +50,8 @@ class PointWriter:
     def __post_init__(self) -> None:
         self.metrics = MetricFiles(self.task)
 
-    def take(self, family: Family, frame: Drawn) -> None:
-        """Take a frame of a family. Raises OutputError."""
+    def add_frame(self, family: Family, frame: Drawn) -> None:
+        """Cut a frame of a family to the chosen time, count it, and turn it into points. Raises OutputError."""
         tally = self.tallies.setdefault(family.name, Tally())
         wanted = self.task.wanted
         if wanted.points and wanted.metrics and isinstance(frame, Samples) and GPU_METRIC in family.emits:
@@ -71,7 +71,7 @@ class PointWriter:
         self._count_frame(family, cut, made.combinations)
         self._to_encode.setdefault(of, []).append(made)
 
-    def end(self, family: Family, part: Slice) -> None:
+    def store_family(self, family: Family, part: Slice) -> None:
         """Store the points of a family after all of its frames of a slice. Raises OutputError."""
         if part.last:
             for made in self._last_samples(family, self.tallies.setdefault(family.name, Tally())):

@@ -1,4 +1,4 @@
-"""One report under extraction: its families one after the other, and further look-ups."""
+"""The extraction of one report: its families one after the other, and further look-ups."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from nsys2prv.run.report_summary import PLACE_USE, FamilyCount, Spill, Summary
 
 
 @dataclass
-class OneReport:
-    """One report under extraction: results of its families, and of further look-ups."""
+class ReportExtraction:
+    """An extraction under way: the results of the families so far, and of further look-ups."""
 
     task: ExtractTask
     source: Source
@@ -65,10 +65,10 @@ class OneReport:
     _for_anchors: Source | None = None
     unread: dict[str, int] = field(default_factory=dict)
 
-    def take(self, family: Family) -> None:
+    def extract_family(self, family: Family) -> None:
         """Extract one family from the present slice. One that is not extracted only gives its anchors."""
         if family.name not in self.task.families:
-            self._take_anchors(family)
+            self._find_anchors(family)
             return
         source = self.source.of(self.tallies.setdefault(family.name, Tally()))
         if not _concerns(family, source.report):
@@ -85,15 +85,16 @@ class OneReport:
             else:
                 if isinstance(frame, Samples) and family is MEMORY_USAGE:
                     self.memory.take(frame)
-                self.queue(partial(self.points.take, family, frame))
-        self.queue(partial(self.points.end, family, source.slice))
+                self.queue(partial(self.points.add_frame, family, frame))
+        self.queue(partial(self.points.store_family, family, source.slice))
 
     def _frames(self, family: Family, source: Source) -> Iterator[Frame]:
         """Yield the family's frames of a slice, and keep its state for the next one."""
         state = self.states[family.name] if family.name in self.states else family.state()
         self.states[family.name] = yield from family.frames(source, state)
 
-    def _take_anchors(self, family: Family) -> None:
+    def _find_anchors(self, family: Family) -> None:
+        """Keep the anchors of a family that is not extracted."""
         if not _concerns(family, self.source.report):
             return
         if self._for_anchors is None:
