@@ -84,6 +84,13 @@ class Objects(NamedTuple):
     known: frozenset[int] = frozenset()
 
 
+class _Hidden(NamedTuple):
+    """Places without a row for reasons of their own: see Objects. Columns report and id are read."""
+
+    unchosen: pl.DataFrame
+    of_profiler: pl.DataFrame
+
+
 def build_objects(
     summaries: Sequence[Summary],
     hosts: Sequence[Host],
@@ -98,26 +105,27 @@ def build_objects(
     decisions on the whole run, if these reports are only a part of its time.
     """
     places = _all_places(summaries, hosts, tasks)
-    decided = decided or Decided(_users(places), _threads_with_rows(places, every_thread))
-    drawn = _drawn(places, decided.threads)
-    metrics, extra = _place_metrics(drawn, decided.users, hosts, tasks)
+    decided = decided or Decided(_gpu_users(places), _threads_with_rows(places, every_thread))
+    drawn = _places_with_rows(places, decided.threads)
+    metrics, lone_gpu_hosts = _place_metrics(drawn, decided.users, hosts, tasks)
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
-    keyed = _keyed(drawn)
+    keyed = _with_row_keys(drawn)
     # A place makes no row if lines only arrive there, in all reports.
     keyed = keyed.filter(pl.col("rows").sum().over(_ROW_KEY) > 0)
-    numbers = _numbers(tasks, keyed)
-    keep = _kept_tasks(tasks, extra, numbers, chosen)
+    numbers = _numbers_to_choose(tasks, keyed)
+    keep = _kept_tasks(tasks, lone_gpu_hosts, numbers, chosen)
     placed = pl.concat([places.filter(pl.col("kind") != GPU), metrics.select(places.columns)])
     unchosen = placed.filter(~pl.col("task").is_in(keep))
     keyed = keyed.filter(pl.col("task").is_in(keep))
-    rows = _number(keyed)
+    rows = _number_rows(keyed)
     if rows.height > MAX_ROWS:
         advice = "choose fewer ranks (--ranks) or families with fewer threads"
         raise UsageError(f"the trace would have {rows.height} rows, and Paraver takes at most {MAX_ROWS}; {advice}")
     # Otherwise they count among the threads that --threads all would draw.
     of_profiler = (pl.col("kind") == THREAD) & pl.col("name").str.contains(PROFILER_THREAD)
-    profilers = _named(places).filter(of_profiler) if every_thread else places.clear()
-    objects = _objects(summaries, hosts, tasks, extra, keyed, rows, (unchosen, profilers), decided)
+    profilers = _with_thread_names(places).filter(of_profiler) if every_thread else places.clear()
+    hidden = _Hidden(unchosen, profilers)
+    objects = _objects(summaries, hosts, tasks, lone_gpu_hosts, keyed, rows, hidden, decided)
     ranks = objects.ranks if chosen is None else tuple(numbers[t] for t in rows["task"].unique().sort())
     return objects._replace(ranks=ranks, known=frozenset(numbers.values()))
 
@@ -160,7 +168,7 @@ def _gpu_number(host: Host, summary: Summary, process: int | None, device: int |
     return None if device is None else number_of(host, summary.identity.gpu_of(pid_of(process or 0), device))
 
 
-def _named(places: pl.DataFrame) -> pl.DataFrame:
+def _with_thread_names(places: pl.DataFrame) -> pl.DataFrame:
     """Name each thread in all reports as the first report that has its name does."""
     first = pl.col("name").sort_by(pl.col("name") == "", "report").first()
     return places.with_columns(name=first.over("task", "thread"))
@@ -172,7 +180,7 @@ def _threads_with_rows(places: pl.DataFrame, every_thread: bool) -> frozenset[tu
     With `every_thread`, and in reports in which no thread has such events and no stream has rows, all threads but the
     profiler's own get one, too.
     """
-    named = _named(places.filter(pl.col("task").is_not_null() & (pl.col("kind") != GPU)))
+    named = _with_thread_names(places.filter(pl.col("task").is_not_null() & (pl.col("kind") != GPU)))
     active = named.with_columns(active=(pl.col("kind") == THREAD) & pl.col("makes_rows").any().over("task", "thread"))
     by_others = (pl.col("active") | ((pl.col("kind") == STREAM) & (pl.col("rows") > 0))).any().over("report")
     others = ~pl.col("name").str.contains(PROFILER_THREAD) & (every_thread | ~by_others)
@@ -180,15 +188,17 @@ def _threads_with_rows(places: pl.DataFrame, every_thread: bool) -> frozenset[tu
     return frozenset(chosen.select("task", "thread").drop_nulls().rows())
 
 
-def _drawn(places: pl.DataFrame, threads: frozenset[tuple[int, int]]) -> pl.DataFrame:
+def _places_with_rows(places: pl.DataFrame, threads: frozenset[tuple[int, int]]) -> pl.DataFrame:
     """Select the places that get a row: streams, GPUs, and these threads."""
     rows = pl.DataFrame(sorted(threads), schema={"task": pl.Int64, "thread": places.schema["thread"]}, orient="row")
     held = places.join(rows.with_columns(held=True), on=["task", "thread"], how="left", maintain_order="left")
     wanted = (pl.col("kind") != THREAD) | pl.col("held").fill_null(False)
-    return _named(held.filter(wanted & (pl.col("task").is_not_null() | (pl.col("kind") == GPU))).drop("held"))
+    return _with_thread_names(
+        held.filter(wanted & (pl.col("task").is_not_null() | (pl.col("kind") == GPU))).drop("held")
+    )
 
 
-def _users(places: pl.DataFrame) -> pl.DataFrame:
+def _gpu_users(places: pl.DataFrame) -> pl.DataFrame:
     """Find the lowest task with work on each GPU: columns of GPU_USER."""
     streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
     users = streams.group_by("host", "gpu").agg(user=pl.col("task").min()).sort("host", "gpu")
@@ -211,7 +221,7 @@ def _place_metrics(
     return placed.select(drawn.columns), list(own_task)
 
 
-def _numbers(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
+def _numbers_to_choose(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
     """Return the number of each task with a row that is a rank, as the analysis gives it, and of the others their rank.
 
     Helpers, without a rank and without device work beside tasks that have either, cannot be chosen.
@@ -226,10 +236,10 @@ def _numbers(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
 
 
 def _kept_tasks(
-    tasks: Sequence[Task], extra: Sequence[int], numbers: Mapping[int, int], chosen: frozenset[int] | None
+    tasks: Sequence[Task], lone_gpu_hosts: Sequence[int], numbers: Mapping[int, int], chosen: frozenset[int] | None
 ) -> list[int]:
     """Return the chosen tasks, by rank or number. Raises UsageError if there are none."""
-    every = range(len(tasks) + len(extra))
+    every = range(len(tasks) + len(lone_gpu_hosts))
     if chosen is None:
         return list(every)
     of_rank = {n for n, task in enumerate(tasks) if task.rank in chosen}
@@ -240,13 +250,13 @@ def _kept_tasks(
     return kept
 
 
-def _number(keyed: pl.DataFrame) -> pl.DataFrame:
+def _number_rows(keyed: pl.DataFrame) -> pl.DataFrame:
     """Number rows by task, then host threads (main first), streams by (GPU, stream), metrics; lanes together."""
     rows = keyed.group_by(_ROW_KEY).agg(pl.col("name", "host").first()).sort(_ROW_KEY, nulls_last=False)
     return rows.with_row_index("row")
 
 
-def _keyed(drawn: pl.DataFrame) -> pl.DataFrame:
+def _with_row_keys(drawn: pl.DataFrame) -> pl.DataFrame:
     """Add the columns of _ROW_KEY, which identify and sort rows."""
     return drawn.with_columns(
         # The host's number of a GPU is there: the process' number adds nothing.
@@ -261,16 +271,20 @@ def _objects(
     summaries: Sequence[Summary],
     hosts: Sequence[Host],
     tasks: Sequence[Task],
-    extra: Sequence[int],
+    lone_gpu_hosts: Sequence[int],
     keyed: pl.DataFrame,
     rows: pl.DataFrame,
-    hidden: tuple[pl.DataFrame, pl.DataFrame],
+    hidden: _Hidden,
     decided: Decided,
 ) -> Objects:
+    """Return the objects of a trace with numbered `rows`.
+
+    `lone_gpu_hosts`: see _place_metrics; `keyed`: the places that have these rows, with the columns of _ROW_KEY.
+    """
     present = rows["task"].unique().sort().to_list()
     node_hosts = list(dict.fromkeys(rows["host"].to_list()))
-    names = [t.label for t in tasks] + [f"{hosts[h].name} GPUs" for h in extra]
-    ranks = [t.rank for t in tasks] + [None] * len(extra)
+    names = [t.label for t in tasks] + [f"{hosts[h].name} GPUs" for h in lone_gpu_hosts]
+    ranks = [t.rank for t in tasks] + [None] * len(lone_gpu_hosts)
     task_number = {task: n for n, task in enumerate(present, start=1)}
     node_number = {host: n for n, host in enumerate(node_hosts, start=1)}
     threads = rows.group_by("task", maintain_order=True).agg(pl.len(), pl.col("host").first())
@@ -300,8 +314,8 @@ def _objects(
             .to_numpy(),
         ),
         row_of=_row_of(summaries, keyed, rows),
-        unchosen=_among(summaries, hidden[0]),
-        of_profiler=_among(summaries, hidden[1]),
+        unchosen=_masks(summaries, hidden.unchosen),
+        of_profiler=_masks(summaries, hidden.of_profiler),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.recorded) > 1 and n in task_number),
         decided=decided,
     )
@@ -327,7 +341,7 @@ def _row_of(summaries: Sequence[Summary], keyed: pl.DataFrame, rows: pl.DataFram
     return tuple(result)
 
 
-def _among(summaries: Sequence[Summary], places: pl.DataFrame) -> tuple[npt.NDArray[np.bool_], ...]:
+def _masks(summaries: Sequence[Summary], places: pl.DataFrame) -> tuple[npt.NDArray[np.bool_], ...]:
     """Return a mask for each report: true for the places among these."""
     ids = dict(places.group_by("report").agg("id").rows())
     return tuple(np.isin(np.arange(s.places.height), ids.get(r, [])) for r, s in enumerate(summaries))

@@ -99,7 +99,7 @@ def make_plan(
     Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
     draw.
     """
-    empty = _without_events(summaries, span is not None)
+    empty = _reports_without_events(summaries, span is not None)
     run = _identify(summaries, options, whole, cut=span is not None)
     timed = _set_times(summaries, run, span)
     objects, clocks, duration = run.objects, timed.clocks, timed.duration
@@ -130,8 +130,8 @@ def make_plan(
             *run.alignment.warnings,
             *rank_warnings(run.tasks),
             *empty,
-            *_without_report(summaries, run.hosts, objects, options),
-            *_beyond_paraver(duration, numbering),
+            *_ranks_without_report(summaries, run.hosts, objects, options),
+            *_inexact_in_paraver(duration, numbering),
         ),
         resampled=dict(run.pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=timed.origin,
@@ -161,11 +161,11 @@ def _identify(summaries: Sequence[Summary], options: RunOptions, whole: Whole | 
     several = whole.several if whole else check_one_run(summaries, hosts, insists=bool(options.one_run))
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
     tasks = whole.tasks if whole else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
-    decided = whole.decided if whole else None
-    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, decided)
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, whole and whole.decided)
     _check_drawn(objects, cut, options.every_thread)
     pieces = sampled_pieces(summaries, alignment.clocks, objects.row_of)
-    return _Identified(hosts, several, alignment, tasks, _without_rows(objects, pieces.filter(~pl.col("kept"))), pieces)
+    objects = _without_sparser_samples(objects, pieces.filter(~pl.col("kept")))
+    return _Identified(hosts, several, alignment, tasks, objects, pieces)
 
 
 class _Timed(NamedTuple):
@@ -212,7 +212,7 @@ def _check_drawn(objects: Objects, cut: bool, every_thread: bool) -> None:
         )
 
 
-def _without_rows(objects: Objects, left_out: pl.DataFrame) -> Objects:
+def _without_sparser_samples(objects: Objects, left_out: pl.DataFrame) -> Objects:
     """Take the rows from samples (report, place) of a GPU that another report sampled more densely."""
     row_of = list(objects.row_of)
     for (report,), places in left_out.group_by("report"):
@@ -238,7 +238,7 @@ def pcf_of(plan: Plan, estimates: bool, waiting: bool, further: Iterable[PcfType
     return pcf_text(kinds, STATES if with_states else None)
 
 
-def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
+def _reports_without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
     """Warn of each report without events. `cut`: a part of the time was chosen.
 
     Raises ReportError when no report has events.
@@ -252,7 +252,7 @@ def _without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
     return [f"{s.path}: no events in this report; {ADVICE_EMPTY}" for s in empty]
 
 
-def _without_report(
+def _ranks_without_report(
     summaries: Sequence[Summary], hosts: Sequence[Host], objects: Objects, options: RunOptions
 ) -> Iterator[str]:
     """Warn of chosen ranks without a report."""
@@ -263,7 +263,7 @@ def _without_report(
         yield f"--ranks: no report is of rank {few([str(rank) for rank in lacking])}"
 
 
-def _beyond_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
+def _inexact_in_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
     """Warn of values that are less exact in the trace than in the reports."""
     if duration > EXACT:
         days = duration / NS_A_DAY
