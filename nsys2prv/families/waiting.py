@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.families.of_the_run import family_of_the_run
+from nsys2prv.families.whole_run_family import whole_run_family
 from nsys2prv.model.event_types import WAITED_FOR, WAITING
 
-FAMILY = family_of_the_run("waiting", "Waiting and transfer of NCCL kernels and MPI calls", (WAITING, WAITED_FOR))
+FAMILY = whole_run_family("waiting", "Waiting and transfer of NCCL kernels and MPI calls", (WAITING, WAITED_FOR))

@@ -5,10 +5,10 @@ The analysis finds a file's kernels among the launches of the whole run (see ana
 
 from __future__ import annotations
 
-from nsys2prv.families.of_the_run import family_of_the_run
+from nsys2prv.families.whole_run_family import whole_run_family
 from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL
 
-FAMILY = family_of_the_run(
+FAMILY = whole_run_family(
     "ncu",
     "Figures of Nsight Compute on kernels (--ncu)",
     (NCU_JOINED, *NCU_FIGURES.values(), NCU_STALL),

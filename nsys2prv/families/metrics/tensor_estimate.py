@@ -6,7 +6,7 @@ analysis/metrics/estimates.py).
 
 from __future__ import annotations
 
-from nsys2prv.families.of_the_run import family_of_the_run
+from nsys2prv.families.whole_run_family import whole_run_family
 from nsys2prv.model.event_types import TENSOR_ESTIMATE
 
-FAMILY = family_of_the_run("tensor_estimate", "Tensor activity of kernel classes (estimate)", (TENSOR_ESTIMATE,))
+FAMILY = whole_run_family("tensor_estimate", "Tensor activity of kernel classes (estimate)", (TENSOR_ESTIMATE,))

@@ -22,7 +22,7 @@ from nsys2prv.paraver.lines import (
     state_lines,
 )
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput, Estimates
-from nsys2prv.pipeline.encode.run_attributes import OfRun, with_run_attributes
+from nsys2prv.pipeline.encode.run_attributes import ReportInRun, with_run_attributes
 from nsys2prv.pipeline.store.combinations import COMBINATION
 from nsys2prv.pipeline.store.points import END
 from nsys2prv.pipeline.store.spill import read_combinations, read_spill
@@ -212,8 +212,8 @@ def _events(given: EncodingInput, report: int, spill: Spill, points: pl.DataFram
     plan, estimates = given.plan, given.estimates
     summary, numbers = plan.summaries[report], plan.numbering.types
     points, known = _used(points, read_combinations(spill))
-    of_run = OfRun(summary, report, plan.communicators, given.matches.before[report])
-    points = with_run_attributes(of_run, points, known)
+    in_run = ReportInRun(summary, report, plan.communicators, given.matches.before[report])
+    points = with_run_attributes(in_run, points, known)
     unique = {c: numbers[c] for c in spill.columns if c in numbers}
     if estimates is not None and KERNEL_CLASS.key in known.columns:
         classes = known[KERNEL_CLASS.key].fill_null(0).gather(points["combination"])

@@ -17,31 +17,31 @@ from nsys2prv.run.report_summary import Summary
 _ALGORITHM, _BUS = types.NCCL_ALGORITHM_BANDWIDTH.key, types.NCCL_BUS_BANDWIDTH.key
 
 
-class OfRun(NamedTuple):
-    """A report, and the run's facts on its communicators. `before`: see Matches, for this report."""
+class ReportInRun(NamedTuple):
+    """A report by its number, and the run's facts on its communicators. `before`: see Matches, for this report."""
 
     summary: Summary
-    report: int
+    number: int
     communicators: Communicators
     before: Indices
 
 
-def with_run_attributes(of_run: OfRun, points: pl.DataFrame, combinations: pl.DataFrame) -> pl.DataFrame:
+def with_run_attributes(report: ReportInRun, points: pl.DataFrame, combinations: pl.DataFrame) -> pl.DataFrame:
     """Set bandwidths by the number of ranks, and sequence numbers over all reports of a process.
 
     `combinations`: rows that the points' column `combination` numbers. Only begins change: ends set everything to 0.
     """
     begins, at = pl.col("phase") > 0, points["combination"]
-    summary = of_run.summary
+    summary = report.summary
     changes = []
     for sequence, communicator in COMMUNICATOR_BESIDE.items():
-        if sequence in points.columns and of_run.before.any():
-            before = pl.Series(_by_label(summary, communicator, of_run.before)).gather(
+        if sequence in points.columns and report.before.any():
+            before = pl.Series(_by_label(summary, communicator, report.before)).gather(
                 combinations[communicator].fill_null(0).gather(at)
             )
             changes.append(pl.when(begins).then(pl.col(sequence) + before).otherwise(sequence).alias(sequence))
     if _BUS in points.columns:
-        ranks = of_run.communicators.ranks[of_run.communicators.number[of_run.report]]
+        ranks = report.communicators.ranks[report.communicators.number[report.number]]
         algorithm, bus = bandwidths(
             points[_ALGORITHM],
             combinations[types.NCCL_OPERATION.key].gather(at),

@@ -10,7 +10,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     yield from ()
 
 
-def family_of_the_run(name: str, title: str, emits: tuple[EventType, ...], default: bool = True) -> Family:
+def whole_run_family(name: str, title: str, emits: tuple[EventType, ...], default: bool = True) -> Family:
     """Return a family with the types of events that the match stage or the analysis makes of the whole run."""
     return Family(
         name=name,
