@@ -108,21 +108,22 @@ def chosen_families(
 
     if only and trace:
         raise UsageError("--only and -t both name the families; give one of them")
-    chosen = _named(only) if only else _of_public(trace) if trace else {*default_families()}
-    kept = (chosen - _named(skip or "")) | _named(also or "") | ({FAMILY.name} if states else set())
+    chosen = _named("--only", only) if only else _of_public(trace) if trace else {*default_families()}
+    added = _named("--also", also or "") | ({FAMILY.name} if states else set())
+    kept = (chosen - _named("--skip", skip or "")) | added
     if not kept:
         raise UsageError("no family is left to translate; see --only and --skip")
     return tuple(f.name for f in FAMILIES if f.name in kept)
 
 
-def _named(text: str) -> set[str]:
-    """Return the names of families in a list with commas. Raises UsageError."""
+def _named(option: str, text: str) -> set[str]:
+    """Return the names of families in an option's list with commas. Raises UsageError."""
     from nsys2prv.families.registry import FAMILIES
 
     known, names = [f.name for f in FAMILIES], _listed(text)
     if unknown := [n for n in names if n not in known]:
         near = did_you_mean(unknown[0], known)
-        raise UsageError(f"there is no family {unknown[0]!r}{near}; the families are {', '.join(known)}")
+        raise UsageError(f"{option}: there is no family {unknown[0]!r}{near}; the families are {', '.join(known)}")
     return set(names)
 
 

@@ -29,9 +29,9 @@ def parse_span(text: str) -> tuple[int | None, int | None]:
     return start, end
 
 
-def parse_size(text: str) -> int:
+def parse_size(option: str, text: str) -> int:
     """Return the bytes of a size such as `4GB` or `500MiB`. Raises UsageError."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", text.lower())
     if not match or match[2] not in _SIZES:
-        raise UsageError(f"{text!r} is not a size; write one such as 4GB or 500MiB")
+        raise UsageError(f"{option}: {text!r} is not a size; write one such as 4GB or 500MiB")
     return int(float(match[1]) * _SIZES[match[2]])

@@ -246,7 +246,7 @@ def _kept_tasks(
     kept = [n for n in every if n in of_rank or numbers.get(n) in chosen]
     if not kept:
         known = few([str(number) for number in sorted(set(numbers.values()))], NAMES_SHOWN) or "none"
-        raise UsageError(f"no task has one of the chosen ranks; the reports' ranks are: {known}")
+        raise UsageError(f"--ranks: no task has one of the chosen ranks; the reports' ranks are: {known}")
     return kept
 
 

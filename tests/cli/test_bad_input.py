@@ -459,8 +459,8 @@ def test_a_needed_column_that_is_missing_is_said(cli: Command, saxpy: Path, tmp_
 
 
 USAGE = {
-    "--only nothing": "no family 'nothing'",
-    "--skip nothing": "no family 'nothing'",
+    "--only nothing": "--only: there is no family 'nothing'",
+    "--skip nothing": "--skip: there is no family 'nothing'",
     "-t nothing": "no category 'nothing'",
     "--only kernels -t nccl": "give one of them",
     "--only kernels --skip kernels": "no family is left",
@@ -473,8 +473,8 @@ USAGE = {
     "--ranks one": "neither a rank",
     "--ranks 0-1000000000000000": "neither a rank below a million",
     "--ranks 0,3-1": "'3-1' ends before it begins",
-    "--ranks 77": "no task has one of the chosen ranks",
-    "--max-size huge": "is not a size",
+    "--ranks 77": "--ranks: no task has one of the chosen ranks",
+    "--max-size huge": "--max-size: 'huge' is not a size",
     "--max-size 1kB": "above --max-size 1.00 kB",
     "--max-size 0": "above --max-size 0 B",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
@@ -79,7 +80,7 @@ class Execution:
         MEMORY_OPTION,
         default=None,
         about="Memory limit for all processes together in bytes; None for half of what is free.",
-        parse=parse_size,
+        parse=partial(parse_size, MEMORY_OPTION.flag),
     )
     spill_dir: Path | None = declared(SPILL_DIR_OPTION, default=None)
     keep_going: bool = declared(KEEP_GOING_OPTION, default=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from nsys2prv.model.limits import DEFAULT_LIMITS
 from nsys2prv.model.options import Option, declared, documented
@@ -68,7 +69,7 @@ class TraceOutput:
         MAX_SIZE_OPTION,
         default=DEFAULT_LIMITS.trace_bytes,
         about="Largest size of the trace in bytes.",
-        parse=parse_size,
+        parse=partial(parse_size, MAX_SIZE_OPTION.flag),
     )
     window: str = declared(
         WINDOW_OPTION, default="steady", about="`steady`, `device`, `trace` or the name of an NVTX range."
