@@ -13,7 +13,7 @@ from threading import Lock
 import polars as pl
 
 from nsys2prv.errors import ReportError
-from nsys2prv.report.declaration import TIME_LIMIT, Column, Sources
+from nsys2prv.report.declaration import TIME_LIMIT, Column, HeldColumns
 from nsys2prv.report.schema import EXPORT, STRINGS
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
@@ -94,11 +94,11 @@ class ColumnarTables:
         times = self._scan(name, [column]).select(self._cast(name, column, _INTEGER).alias("value"))
         return self._collect(name, times.select(value.min().alias("low"), value.max().alias("high"))).row(0)
 
-    def read(self, name: str, columns: Sources) -> pl.DataFrame:
+    def read(self, name: str, columns: HeldColumns) -> pl.DataFrame:
         """See Tables."""
         return self._collect(name, self._query(name, columns))
 
-    def read_together(self, wanted: Mapping[str, Sources]) -> dict[str, pl.DataFrame]:
+    def read_together(self, wanted: Mapping[str, HeldColumns]) -> dict[str, pl.DataFrame]:
         """See Tables: a query of all takes a third of the time of as many queries."""
         try:
             return dict(zip(wanted, pl.collect_all(starmap(self._query, wanted.items())), strict=True))
@@ -106,10 +106,12 @@ class ColumnarTables:
             # Reading them one by one names the table with the error.
             return {}
 
-    def _query(self, name: str, columns: Sources) -> pl.LazyFrame:
+    def _query(self, name: str, columns: HeldColumns) -> pl.LazyFrame:
         return self._scan(name, _names(columns)).select(self._selected(name, columns))
 
-    def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
+    def pieces(
+        self, name: str, columns: HeldColumns, equal: Mapping[str, Sequence[int]], rows: int
+    ) -> Sequence[ReadPiece]:
         """See Tables."""
         declared = dict(columns.values())
         chosen = pl.all_horizontal(
@@ -125,7 +127,7 @@ class ColumnarTables:
 
         return [partial(read, first) for first in firsts]
 
-    def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
+    def rows_reader(self, name: str, columns: HeldColumns) -> ReadRows | None:
         """See Tables."""
         if self._is_stream(name):
             return None
@@ -143,7 +145,7 @@ class ColumnarTables:
         except (Exception, pl.exceptions.PanicException) as error:
             raise self._error(name, error) from None
 
-    def _selected(self, name: str, columns: Sources) -> list[pl.Expr]:
+    def _selected(self, name: str, columns: HeldColumns) -> list[pl.Expr]:
         return [self._cast(name, source, c).alias(n) for n, (source, c) in columns.items()]
 
     def _cast(self, name: str, source: str, column: Column) -> pl.Expr:
@@ -207,6 +209,6 @@ def _scanned(file: Path) -> pl.LazyFrame:
     return pl.scan_parquet(file) if file.suffix == ".parquet" else pl.scan_ipc(file)
 
 
-def _names(columns: Sources) -> set[str]:
+def _names(columns: HeldColumns) -> set[str]:
     """Return the names of columns in the export."""
     return {source for source, _ in columns.values()}

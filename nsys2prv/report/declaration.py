@@ -63,4 +63,4 @@ DECLARED_TABLES: dict[str, Table] = {}
 
 
 # The wanted columns that an export has: declared name -> (name in the export, declaration).
-Sources = Mapping[str, tuple[str, Column]]
+HeldColumns = Mapping[str, tuple[str, Column]]

@@ -14,11 +14,11 @@ import polars as pl
 from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
-from nsys2prv.report.declaration import DECLARED_TABLES, Column, Sources, Table
+from nsys2prv.report.declaration import DECLARED_TABLES, Column, HeldColumns, Table
 from nsys2prv.report.diagnostics import admitted
 from nsys2prv.report.discover import without_ending
+from nsys2prv.report.export_names import held_columns, missing_columns, names_in_export
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
-from nsys2prv.report.names import missing, resolve, sources
 from nsys2prv.report.nsys import UNFINISHED
 from nsys2prv.report.nvprof.database import is_nvprof, open_nvprof
 from nsys2prv.report.sqlite import SqliteTables
@@ -36,7 +36,7 @@ class Report:
         self._identity: Identity | None = None
         self._strings: pl.DataFrame | None = None
         self._extended: pl.Series | None = None
-        self._names = resolve(DECLARED_TABLES.values(), tables.names())
+        self._names = names_in_export(DECLARED_TABLES.values(), tables.names())
         if not {schema.STRINGS.name, schema.EXPORT.name, *(t.name for t in DECLARED_TABLES.values() if t.time)} & set(
             self._names
         ):
@@ -69,17 +69,17 @@ class Report:
 
     def missing(self, table: Table) -> list[str]:
         """Return the needed columns that the export's table lacks."""
-        return missing(self.tables.columns(self._names[table.name]), table)
+        return missing_columns(self.tables.columns(self._names[table.name]), table)
 
     def lacking(self, table: Table, columns: Iterable[str]) -> list[str]:
         """Return those of some columns that all known versions have, and the export's table lacks."""
         wanted = {n: table.columns[n] for n in columns if table.columns[n].expected}
-        held = self._sources(table, wanted)
+        held = self._held_columns(table, wanted)
         return [n for n in wanted if n not in held]
 
     def has_column(self, table: Table, column: str) -> bool:
         """Return True if the export holds the table with a declared column."""
-        return table.name in self._names and bool(self._sources(table, {column: table.columns[column]}))
+        return table.name in self._names and bool(self._held_columns(table, {column: table.columns[column]}))
 
     def rows(self, table: Table) -> int:
         """Return the number of rows of the table; 0 when the export lacks it."""
@@ -94,7 +94,7 @@ class Report:
         if table.time is None or not self.has(table):
             return None
         times = [c for c in (table.time, table.other_time) if c is not None]
-        for column, _ in self._sources(table, {c: table.columns[c] for c in times}).values():
+        for column, _ in self._held_columns(table, {c: table.columns[c] for c in times}).values():
             low, high = self.tables.bounds(self._names[table.name], column)
             if low is not None and high is not None:
                 return low, high
@@ -105,7 +105,7 @@ class Report:
         if not self.has(table):
             return None
         times = {n: c for n, c in table.columns.items() if n in (table.time, "end")}
-        columns = [column for column, _ in self._sources(table, times).values()]
+        columns = [column for column, _ in self._held_columns(table, times).values()]
         highest = [self.tables.bounds(self._names[table.name], column)[1] for column in columns]
         return max((time for time in highest if time is not None), default=None)
 
@@ -118,7 +118,7 @@ class Report:
         wanted = {n: table.columns[n] for n in (columns or table.columns)}
         if not self.has(table):
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, c in wanted.items()})
-        held = self._sources(table, wanted)
+        held = self._held_columns(table, wanted)
         return _completed(self.tables.read(self._names[table.name], held), wanted, held)
 
     def tables_together(self, columns: Mapping[Table, Sequence[str]]) -> dict[str, pl.DataFrame] | None:
@@ -127,7 +127,7 @@ class Report:
         None if it is better to work on one table while the next is read.
         """
         wanted = {t: {n: t.columns[n] for n in names} for t, names in columns.items() if self.has(t)}
-        held = {t: self._sources(t, of) for t, of in wanted.items()}
+        held = {t: self._held_columns(t, of) for t, of in wanted.items()}
         found = self.tables.read_together({self._names[t.name]: held[t] for t in wanted})
         if found is None:
             return None
@@ -145,7 +145,7 @@ class Report:
         wanted = {n: table.columns[n] for n in columns}
         if not self.has(table):
             return []
-        held = self._sources(table, wanted)
+        held = self._held_columns(table, wanted)
         found = self.tables.pieces(self._names[table.name], held, equal or {}, rows)
         return [partial(_completed_piece, read, wanted, held) for read in found]
 
@@ -155,19 +155,19 @@ class Report:
         None if the rows before them would have to be read, too.
         """
         wanted = {n: table.columns[n] for n in columns}
-        held = self._sources(table, wanted)
+        held = self._held_columns(table, wanted)
         read = self.tables.rows_reader(self._names[table.name], held)
         return read and (lambda first, count: _completed(read(first, count), wanted, held))
 
-    def _sources(self, table: Table, wanted: Mapping[str, Column]) -> Sources:
+    def _held_columns(self, table: Table, wanted: Mapping[str, Column]) -> HeldColumns:
         """Return the columns that the export has: name -> (name in the export, declaration)."""
-        return sources(self.tables.columns(self._names[table.name]), wanted)
+        return held_columns(self.tables.columns(self._names[table.name]), wanted)
 
     def some_times(self, table: Table, count: int) -> npt.NDArray[np.int64]:
         """Return times of about `count` rows of an event table, evenly spaced over its rows."""
         if table.time is None or not self.has(table):
             return np.zeros(0, dtype=np.int64)
-        (column, _) = self._sources(table, {table.time: table.columns[table.time]})[table.time]
+        (column, _) = self._held_columns(table, {table.time: table.columns[table.time]})[table.time]
         found = self.tables.some(self._names[table.name], column, count).drop_nulls()
         times: npt.NDArray[np.int64] = found.to_numpy()
         return times
@@ -228,11 +228,11 @@ class Report:
         self.close()
 
 
-def _completed_piece(read: ReadPiece, wanted: Mapping[str, Column], held: Sources) -> pl.DataFrame:
+def _completed_piece(read: ReadPiece, wanted: Mapping[str, Column], held: HeldColumns) -> pl.DataFrame:
     return _completed(read(), wanted, held)
 
 
-def _completed(frame: pl.DataFrame, wanted: Mapping[str, Column], held: Sources) -> pl.DataFrame:
+def _completed(frame: pl.DataFrame, wanted: Mapping[str, Column], held: HeldColumns) -> pl.DataFrame:
     """Complete the columns that were read with the defaults of the others."""
     defaults = [pl.lit(c.default, dtype=DTYPES[c.kind]).alias(n) for n, c in wanted.items() if n not in held]
     filled = [pl.col(n).fill_null(c.default) for n, c in wanted.items() if n in held and c.default is not None]

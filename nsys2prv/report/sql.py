@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from nsys2prv.report.declaration import Column, Sources
+from nsys2prv.report.declaration import Column, HeldColumns
 
 
 def columns_of(kind: str, schema: str = "main") -> str:
@@ -43,7 +43,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def selection(name: str, columns: Sources, integer: Callable[[str], str], where: str) -> str:
+def selection(name: str, columns: HeldColumns, integer: Callable[[str], str], where: str) -> str:
     """Return the query of columns; `integer` makes the expression of one that holds integers."""
     expressions = (f"{_expression(source, c, integer)} AS {quoted(n)}" for n, (source, c) in columns.items())
     return f"SELECT {', '.join(expressions)} FROM {quoted(name)}{where}"

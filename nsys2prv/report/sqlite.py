@@ -16,7 +16,7 @@ from adbc_driver_manager import AdbcConnection, AdbcStatement
 
 from nsys2prv.errors import ReportError
 from nsys2prv.report import sql
-from nsys2prv.report.declaration import TIME_LIMIT, Sources
+from nsys2prv.report.declaration import TIME_LIMIT, HeldColumns
 from nsys2prv.report.sql import integers, quoted, selection
 from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
@@ -139,7 +139,7 @@ class SqliteTables:
         low, high = self._rowids(name)
         return high - low + 1 if self._close(low, high) else self.count(name)
 
-    def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
+    def rows_reader(self, name: str, columns: HeldColumns) -> ReadRows | None:
         """See Tables: where rows were deleted their numbers do not tell how many are before one."""
         return None
 
@@ -150,17 +150,19 @@ class SqliteTables:
         query = f"SELECT min({value}) AS low, max({value}) AS high FROM {quoted(name)} WHERE {plausible}"
         return self.query(query).row(0)
 
-    def read(self, name: str, columns: Sources) -> pl.DataFrame:
+    def read(self, name: str, columns: HeldColumns) -> pl.DataFrame:
         """See Tables. Every column is cast in SQL: ADBC infers a column's type from the first rows it sees.
 
         Without rows it takes every column for integers.
         """
         return self._select(name, columns, "")
 
-    def read_together(self, wanted: Mapping[str, Sources]) -> None:
+    def read_together(self, wanted: Mapping[str, HeldColumns]) -> None:
         """See Tables."""
 
-    def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
+    def pieces(
+        self, name: str, columns: HeldColumns, equal: Mapping[str, Sequence[int]], rows: int
+    ) -> Sequence[ReadPiece]:
         """See Tables. A piece is a range of rowids."""
         chosen = [f"{quoted(c)} IN ({', '.join(str(int(v)) for v in values)})" for c, values in equal.items()]
         low, high = self._rowids(name)
@@ -187,7 +189,7 @@ class SqliteTables:
         """Return True if rowids are dense enough to give the number of rows: a row takes two bytes at least."""
         return high - low < self.path.stat().st_size // 2
 
-    def _select(self, name: str, columns: Sources, where: str) -> pl.DataFrame:
+    def _select(self, name: str, columns: HeldColumns, where: str) -> pl.DataFrame:
         frame = self._as_kept(name, columns, where)
         if frame is None:
             frame = self.query(selection(name, columns, integers, where))
@@ -195,7 +197,7 @@ class SqliteTables:
             return pl.DataFrame(schema={n: DTYPES[c.kind] for n, (_, c) in columns.items()})
         return pl.DataFrame([_typed(frame[n], c.kind) for n, (_, c) in columns.items()])
 
-    def _as_kept(self, name: str, columns: Sources, where: str) -> pl.DataFrame | None:
+    def _as_kept(self, name: str, columns: HeldColumns, where: str) -> pl.DataFrame | None:
         """Read rows with integers uncast, a third quicker; None if any value is stored as another type.
 
         ADBC takes a column's type from its first rows, and refuses what is of another type further on.

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import polars as pl
 
-from nsys2prv.report.declaration import Sources, Table
+from nsys2prv.report.declaration import HeldColumns, Table
 
 DTYPES: dict[str, pl.DataType] = {"int": pl.Int64(), "text": pl.String(), "real": pl.Float64(), "blob": pl.Binary()}
 
@@ -38,22 +38,24 @@ class Tables(Protocol):
     def at_most(self, name: str) -> int:
         """Return an upper bound of the number of rows of a table, without counting them."""
 
-    def read(self, name: str, columns: Sources) -> pl.DataFrame:
+    def read(self, name: str, columns: HeldColumns) -> pl.DataFrame:
         """Read columns: result column -> (column in the export, its declaration), each of its dtype in DTYPES."""
 
-    def read_together(self, wanted: Mapping[str, Sources]) -> dict[str, pl.DataFrame] | None:
+    def read_together(self, wanted: Mapping[str, HeldColumns]) -> dict[str, pl.DataFrame] | None:
         """Read several tables at once, as `read` does: those that can be read, by name.
 
         None if reading a table takes so long that another should be worked on meanwhile.
         """
 
-    def pieces(self, name: str, columns: Sources, equal: Mapping[str, Sequence[int]], rows: int) -> Sequence[ReadPiece]:
+    def pieces(
+        self, name: str, columns: HeldColumns, equal: Mapping[str, Sequence[int]], rows: int
+    ) -> Sequence[ReadPiece]:
         """Read as `read` does, in pieces of at most `rows` rows, only rows whose columns have one of the given values.
 
         Calling a piece reads it, on any thread.
         """
 
-    def rows_reader(self, name: str, columns: Sources) -> ReadRows | None:
+    def rows_reader(self, name: str, columns: HeldColumns) -> ReadRows | None:
         """Return a reader of some rows, for any thread; None if the rows before them would have to be read, too."""
 
     def bounds(self, name: str, column: str) -> tuple[int | None, int | None]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from nsys2prv.report.declaration import Column, Sources, Table
+from nsys2prv.report.declaration import Column, HeldColumns, Table
 
 
-def resolve(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
+def names_in_export(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
     """Return the name in the export of each table: its own, the variant `_V<n>` of the highest number, or an alias."""
     held: dict[str, list[tuple[int, str]]] = {}
     for name in names:
@@ -24,13 +24,13 @@ def _versioned(name: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (name, 1)
 
 
-def missing(present: Iterable[str], table: Table) -> list[str]:
+def missing_columns(present: Iterable[str], table: Table) -> list[str]:
     """Return the needed columns that an export's table lacks."""
     held = set(present)
     return [n for n, c in table.columns.items() if c.required and not held & {n, *c.aliases}]
 
 
-def sources(present: Iterable[str], wanted: Mapping[str, Column]) -> Sources:
+def held_columns(present: Iterable[str], wanted: Mapping[str, Column]) -> HeldColumns:
     """Return the wanted columns that an export has: name -> (name in the export, declaration)."""
     held = set(present)
     found = {n: next((s for s in (n, *c.aliases) if s in held), None) for n, c in wanted.items()}
