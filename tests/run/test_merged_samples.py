@@ -9,7 +9,7 @@ from synthetic import summary
 
 from nsys2prv.model.interning import GPU, PLACE, Place
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.metrics import edge_samples, sampled_pieces
+from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.report_summary import PLACE_USE, SAMPLE_EDGE, Summary
 
