@@ -82,14 +82,37 @@ class Cutter:
             raise self._no_record(f" ({cause})") from None
 
     def _feed(self, block: bytes) -> None:
-        if b"\n#" in block or block.startswith(b"#"):
-            texts = block.splitlines(keepends=True)
-            self.comments += [text.decode(errors="replace") for text in texts if text.startswith(b"#")]
-            block = b"".join(text for text in texts if not text.startswith(b"#"))
+        """Take in the next lines of the body: keep what lasts into the span, and write what lies in it."""
+        block = self._without_comments(block)
         self.lines += block.count(b"\n")
         # After the end only comments matter.
         if self._ended or not block:
             return
+        lines = self._without_column_names(self._records(block))
+        early = pl.col("time") < self.start
+        # At the begin of the span ends close earlier intervals, and samples hold from there on.
+        at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT_RECORD) & pl.lit(not self._begun)
+        over = at_start & ((pl.col("value") == 0) | _is_held())
+        before, rest = lines.filter(early | over), lines.filter(~(early | over))
+        self._track(before)
+        if rest.height:
+            self._begin()
+            inside = rest.filter(pl.col("time") < self.end)
+            self._track(inside)
+            self._write(self._with_columns(self._inside(inside)))
+            if inside.height < rest.height:
+                self._finish()
+
+    def _without_comments(self, block: bytes) -> bytes:
+        """Keep the comments among some lines, and return the others."""
+        if b"\n#" not in block and not block.startswith(b"#"):
+            return block
+        texts = block.splitlines(keepends=True)
+        self.comments += [text.decode(errors="replace") for text in texts if text.startswith(b"#")]
+        return b"".join(text for text in texts if not text.startswith(b"#"))
+
+    def _records(self, block: bytes) -> pl.DataFrame:
+        """Return the columns of _TYPED of some lines. Raises Nsys2prvError where they are damaged or not sorted."""
         lines = records(block).with_columns(pl.exclude("rest").cast(pl.Int64))
         time = lines["time"]
         if time.null_count():
@@ -101,24 +124,16 @@ class Cutter:
         whole = pl.col("rest").is_not_null() & ((pl.col("kind") != EVENT_RECORD) | pl.col("value").is_not_null())
         if not typed.select((whole & pl.col("kind").is_in([STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD])).all()).item():
             raise self._no_record()
+        return typed
+
+    def _without_column_names(self, lines: pl.DataFrame) -> pl.DataFrame:
+        """Keep the lines that name columns of tables, moved to the begin of the span, and return the others."""
         names = pl.col("type").is_in([EFFICIENCY_FACTOR.number, NOTHING.number]).fill_null(False)
         # None of them lasts beyond the end.
         ended = (pl.col("time") + (pl.col("value") != 0).cast(pl.Int64) + self.start) <= self.end
-        shifted = typed.filter(names & ended).with_columns(pl.col("time") + self.start)
-        self._columns, typed = pl.concat([self._columns, shifted]), typed.filter(~names)
-        early = pl.col("time") < self.start
-        # At the begin of the span ends close earlier intervals, and samples hold from there on.
-        at_start = (pl.col("time") == self.start) & (pl.col("kind") == EVENT_RECORD) & pl.lit(not self._begun)
-        over = at_start & ((pl.col("value") == 0) | _is_held())
-        before, rest = typed.filter(early | over), typed.filter(~(early | over))
-        self._track(before)
-        if rest.height:
-            self._begin()
-            inside = rest.filter(pl.col("time") < self.end)
-            self._track(inside)
-            self._write(self._with_columns(self._inside(inside)))
-            if inside.height < rest.height:
-                self._finish()
+        shifted = lines.filter(names & ended).with_columns(pl.col("time") + self.start)
+        self._columns = pl.concat([self._columns, shifted])
+        return lines.filter(~names)
 
     def _no_record(self, cause: str = "") -> Nsys2prvError:
         return Nsys2prvError(f"up to line {self.lines + 1} there is what is no record{cause}; translate it again")
