@@ -142,6 +142,7 @@ def _of(table: Table, number: int) -> Select[Any]:
 
 
 def _side(connection: Connection, number: int) -> RunFigures:
+    """Return a recorded run, by its number, as a side of a comparison."""
     run = connection.execute(select(RUNS).where(RUNS.c.id == number)).one()
     programs = connection.scalars(_of(TASKS, number).with_only_columns(TASKS.c.program)).all()
     figures = connection.execute(_of(FIGURES, number)).all()

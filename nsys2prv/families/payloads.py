@@ -85,6 +85,7 @@ def payload_fields(
 
 
 def _from_json(texts: pl.DataFrame, fields: Mapping[str, Field]) -> pl.DataFrame:
+    """Return the fields and UNREAD of JSON texts (column `json`; null: none)."""
     distinct = texts.unique().drop_nulls()
     values = {key: pl.coalesce(_value(name) for name in f.patterns) for key, f in fields.items()}
     typed = {key: value.cast(fields[key].dtype, strict=False) for key, value in values.items()}
@@ -139,6 +140,7 @@ class _Blobs(NamedTuple):
 
 
 def _from_binary(blobs: pl.Series, fields: Mapping[str, Field], read: ReadTable) -> pl.DataFrame:
+    """Return the fields and UNREAD of binary payloads, read by the schemas that the report declares."""
     schemas = _Schemas(read(schema.PAYLOAD_ENTRIES), read(schema.PAYLOAD_ENUMS), read(schema.PAYLOAD_ENUM_ENTRIES))
     parsed = _Blobs.of(blobs)
     columns: dict[str, list[pl.DataFrame]] = {key: [] for key in fields}

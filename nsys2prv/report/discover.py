@@ -58,6 +58,7 @@ def is_folder_of_reports(item: Path) -> bool:
 
 
 def _expand(item: Path) -> list[Path]:
+    """Return the reports that an input of the user stands for. Raises ReportError."""
     try:
         if not item.exists():
             raise ReportError(item, f"there is no such file or folder{_similar(item)}", ADVICE_INPUT)

@@ -133,6 +133,7 @@ def export(report: Path, nsys: Path | None) -> Path:
 
 
 def _exported(report: Path, nsys: Path) -> Path:
+    """Export a report in the first form that says who recorded it. Raises ReportError, OSError."""
     for kind in export_types(nsys):
         output = report.with_name(report.stem + ENDINGS[kind])
         beside = output.with_name(f".{output.name}.{os.getpid()}.partial{ENDINGS[kind]}")
@@ -149,6 +150,7 @@ def _exported(report: Path, nsys: Path) -> Path:
 
 
 def _run(nsys: Path, kind: str, report: Path, output: Path) -> None:
+    """Run `nsys export` for a report. Raises ReportError with what nsys said."""
     options = (f"--type={kind}", "--force-overwrite=true", f"--output={output}", *export_options(nsys))
     run = _export(nsys, *options, report)
     if run.returncode or not output.exists():

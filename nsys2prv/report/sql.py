@@ -50,6 +50,7 @@ def selection(name: str, columns: HeldColumns, integer: Callable[[str], str], wh
 
 
 def _expression(source: str, column: Column, integer: Callable[[str], str]) -> str:
+    """Return the SQL expression of a column, in a form that Polars reads as its declared kind."""
     name = quoted(source)
     if column.kind == "text":
         # A column that begins with NULLs would be inferred as integers. As bytes, since Polars takes a text on trust.

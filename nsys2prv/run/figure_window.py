@@ -84,6 +84,7 @@ def figure_window(
 
 
 def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
+    """Return the steady part of ITERATION_PART, or without any the time in which all tasks recorded."""
     key = ["repeat", "number"]
     is_whole = (pl.col("start") >= 0) & (pl.coalesce("last", "end") <= drawn.duration)
     not_whole = parts.filter(~is_whole).select(key).unique()
@@ -204,6 +205,7 @@ def _tasks_of(summary: Summary, objects: Objects, report: int) -> Iterator[tuple
 
 
 def _on_trace_clock(ranges: pl.DataFrame, clock: Clock) -> pl.DataFrame:
+    """Return ranges with their times (start, end, first, last) on the clock of the trace; null stays."""
     times = {c: pl.Series(clock.merged(ranges[c].fill_null(0).to_numpy())) for c in ("start", "end", "first", "last")}
     merged = ranges.with_columns(pl.when(pl.col(c).is_not_null()).then(times[c]).alias(c) for c in times)
     # 1 ns may be none on a clock that runs slower.

@@ -116,6 +116,7 @@ def _number_of(digits: str) -> int:
 
 
 def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
+    """Return the entry of the PCF for a type, with the numbers of its labels."""
     found = block_of(key)
     if found is None:
         kind = EVENT_TYPES[key]
@@ -153,6 +154,10 @@ def _domain_positions(names: Set[str]) -> dict[str, int]:
 
 
 def _agreed(keys: Sequence[str], summaries: Sequence[Summary], size: int) -> dict[str, int]:
+    """Return the position of each key in a block of this size: the reports' number of it, or the next free one.
+
+    Their number counts where all of them agree on it, and no other key has it.
+    """
     wanted = {k: {s.preferred[k] for s in summaries if k in s.preferred} for k in keys}
     claims: dict[int, list[str]] = {}
     for key, numbers in wanted.items():

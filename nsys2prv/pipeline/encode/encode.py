@@ -209,6 +209,7 @@ def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
 
 
 def _events(given: EncodingInput, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
+    """Make lines of the begins and ends of intervals, with the run's numbers of types, labels and attributes."""
     plan, estimates = given.plan, given.estimates
     summary, numbers = plan.summaries[report], plan.numbering.types
     points, known = _used(points, read_combinations(spill))
@@ -274,6 +275,7 @@ def _estimate(estimates: Estimates, report: int, points: pl.DataFrame, classes: 
 
 
 def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """Make lines of messages within a report; return also how many have an end without a row."""
     routed = points.with_columns(
         to_row=pl.Series(plan.objects.row_of[report][points["to_place"].to_numpy()]),
         received=pl.Series(clock.merged(points["received"].to_numpy())),

@@ -82,6 +82,7 @@ def store_repeating(folder: Path, report: tuple[int, Summary]) -> StoredSteps:
 
 
 def _repeating(summary: Summary) -> Repeating:
+    """Find the work of a report that repeats regularly, in its stored points."""
     process_of = dict(summary.places.select("id", "process").drop_nulls().rows())
     launches = _launches(summary)
     work = _points_of(summary, WORKING if launches.height else frozenset())

@@ -160,6 +160,7 @@ class PointWriter:
         self.uses.append(use.select(pl.col(c).cast(t) for c, t in PLACE_USE.items()))
 
     def _count_types(self, frame: Intervals, common: pl.DataFrame | None) -> None:
+        """Count the intervals and the attributes of a frame by their event types."""
         data = frame.data
         by_slot = data.group_by("slot").len() if common is None else common.group_by("slot").agg(pl.sum("intervals"))
         for slot, rows in by_slot.rows():

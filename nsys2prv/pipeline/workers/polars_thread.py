@@ -54,6 +54,7 @@ def on_polars_thread(work: Callable[Given, Result]) -> Callable[Given, Result]:
 
 
 def _done(work: Callable[[], Result]) -> Result:
+    """Let a Polars thread do the work, and return its result."""
     handed = _Handed(work)
     if threading.current_thread() is not threading.main_thread():
         handed.over()

@@ -91,6 +91,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _results(waiting: deque[tuple[Any, Future[Any]]], jobs: int) -> Iterator[Any]:
+    """Yield results in order. Raises LostWorkerError with the items under way when a process is killed."""
     try:
         while waiting:
             result = waiting[0][1].result()

@@ -99,6 +99,7 @@ class Redaction:
         return text
 
     def _named(self, text: str, names: Mapping[str, tuple[str, str]]) -> str:
+        """Return a text with names replaced, each by (its substitute, its kind), and count them."""
         if not names:
             return text
 

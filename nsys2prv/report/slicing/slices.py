@@ -161,6 +161,7 @@ class _Divider(NamedTuple):
         return _Divided(table, rows.clear(), self._write(name, rows, number), seen)
 
     def _write(self, name: int, rows: pl.DataFrame, number: npt.NDArray[np.int64]) -> list[tuple[int, Path]]:
+        """Write rows to a file for each slice that has any; return each slice with its file. Raises OutputError."""
         files: list[tuple[int, Path]] = []
         # By counting, as slices are few: to hash or sort the numbers takes eight times as long.
         for one in np.flatnonzero(np.bincount(number - IN_ALL)) + IN_ALL:

@@ -262,6 +262,7 @@ def _given_clocks(
     offsets: Offsets,
     warnings: list[str],
 ) -> list[Clock]:
+    """Return the stated clocks with the given offsets, and warn of those that apply to no report or lack."""
     warnings += unused_offsets(offsets, [(s.name, host_of[r]) for r, s in enumerate(summaries)])
     clocks = []
     for r, (summary, clock) in enumerate(zip(summaries, stated, strict=True)):
@@ -284,6 +285,10 @@ def _reports(
     after: pl.DataFrame,
     left: pl.DataFrame,
 ) -> list[ReportClock]:
+    """Return the alignment of each report, without its error bound.
+
+    `before`, `after`: anchors by the stated clocks and by the aligned ones; `left`: residuals of the latter.
+    """
     was, now = (violations(f, len(summaries)) for f in (before, after))
     size = pl.col("residual").abs()
     by_report = left.group_by("report").agg(size.median(), p95=size.quantile(0.95), most=size.max())

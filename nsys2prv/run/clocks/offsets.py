@@ -48,6 +48,7 @@ def read_offsets(path: Path) -> Offsets:
 
 
 def _from_json(path: Path, text: str) -> Offsets:
+    """Return the offsets in the JSON of `nsys2prv align --json`, by name or by HOST/NAME. Raises UsageError."""
     try:
         reports = json.loads(text)["reports"]
         said = [
