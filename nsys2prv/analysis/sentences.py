@@ -101,14 +101,14 @@ def iteration_ns(analysis: Analysis) -> float | None:
 def each_iteration(analysis: Analysis) -> str:
     """Return how long an iteration takes, after the window: `, an iteration every 67.066 ms`; nothing without any.
 
-    If the median is far from the mean, as where a few iterations are long, it follows: `(median 22.104)`.
+    If the median is far from the mean, as where a few iterations are long, it follows: `(median 22.104 ms)`.
     """
     times = _iteration_times(analysis)
     if times is None:
         return ""
     mean, median = (float(ns or 0) for ns in (times.mean(), times.median()))  # type: ignore[arg-type]
     apart = abs(mean - median) > MEDIAN_TOLERANCE * mean
-    return f", an iteration every {MS.text(mean)} ms{f' (median {MS.text(median)})' if apart else ''}"
+    return f", an iteration every {MS.text(mean)} ms{f' (median {MS.text(median)} ms)' if apart else ''}"
 
 
 def _iteration_times(analysis: Analysis) -> pl.Series | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from textwrap import wrap
@@ -36,22 +36,29 @@ MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
 IN_WINDOW = 0.9
 # Longest name of a window: of more iterations apart only the number shows.
 LONGEST_WINDOW = 50
-# Advice is hardly ever longer: a sentence that is cut leaves a reader without the next step.
-ADVICE_LINES = 5
+# Titles and advice are hardly ever longer: a sentence that is cut leaves a reader without its end, or the next step.
+TITLE_LINES, ADVICE_LINES = 3, 6
 INDENT = " " * 10
 
 
 def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     """Return the verdict as at most HEIGHT lines of WIDTH characters. `inputs`: those of the command."""
     run = _inputs(inputs)
-    head = [*_run(analysis, inputs), *_efficiency(analysis), *_defects(analysis)]
+    head = [*_wrapped([*_run(analysis, inputs), *_efficiency(analysis)]), *_defects(analysis)]
     stands = ", where RUN stands for the reports" if run == RUN else ""
     foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL_SECTIONS}{stands}"]
     if analysis.run.remarks:
         count = len(analysis.run.remarks)
         foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
     body = _findings(analysis, run, HEIGHT - len(head) - len(foot))
-    return "\n".join(line[:WIDTH].rstrip() for line in [*head, *body, *foot])
+    return "\n".join(line.rstrip() for line in [*head, *body, *foot])
+
+
+def _wrapped(lines: Iterable[str]) -> Iterator[str]:
+    """Yield lines as such of WIDTH characters: one that is cut shows half of a figure."""
+    for line in lines:
+        own = line[: len(line) - len(line.lstrip())]
+        yield from wrap(line, WIDTH, subsequent_indent=f"{own}  ")
 
 
 def _run(analysis: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
@@ -81,7 +88,7 @@ def _inputs(inputs: Sequence[Path]) -> str:
 def _efficiency(analysis: Analysis) -> Iterator[str]:
     """Yield the efficiency of the run, and of the phases that were asked for."""
     if analysis.run.serial:
-        yield from wrap(SERIAL_KERNELS, WIDTH)
+        yield SERIAL_KERNELS
         return
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
@@ -106,7 +113,7 @@ def _defects(analysis: Analysis) -> Iterator[str]:
     for text in analysis.run.foremost[:MOST_DEFECTS]:
         yield from wrap(printable(text), WIDTH, max_lines=2)
     for defect in [one for one in analysis.run.defects if one.shows][:MOST_DEFECTS]:
-        yield short(printable(f"Defect: {defect.sentence}"), WIDTH)
+        yield from wrap(printable(f"Defect: {defect.sentence}"), WIDTH, subsequent_indent="  ", max_lines=2)
 
 
 def _findings(analysis: Analysis, run: str, lines: int) -> list[str]:
@@ -130,14 +137,13 @@ def _block(finding: Finding, run: str) -> Iterator[str]:
     cost = f"{finding.cost_text} {100 * finding.share:.1f} %" if finding.cost_text else ""
     label = f"{finding.severity or '':<8}{cost}"
     title = printable(f"{label}{': ' if cost else ''}{finding.title}")
-    yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=2, placeholder=" ...")
+    yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=TITLE_LINES, placeholder=" ...")
     if finding.severity == "low":
         return
     yield from wrap(finding.advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=ADVICE_LINES)
     where = f"{finding.cfg}.cfg" if finding.cfg else ""
     at = f" at {ms(finding.at_ns)} ms" if where and finding.at_ns is not None else ""
     command = re.sub(rf"\b{RUN}\b", lambda _: run, finding.command)
-    steps = [f"Next: {command}" if command else "", f"in Paraver: {where}{at}" if where else ""]
-    yield from wrap(
-        "; ".join(filter(None, steps)), WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=2
-    )
+    steps = "; ".join(filter(None, [command, f"in Paraver: {where}{at}" if where else ""]))
+    if steps:
+        yield from wrap(f"Next: {steps}", WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=2)

@@ -35,6 +35,17 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     assert {"defective-reports", "doubtful-clocks", "late-capture"} & findings_of(program(GOOD)).keys() == set()
 
 
+def test_lines_of_the_verdict_that_do_not_fit_go_on_in_the_next_one() -> None:
+    """A line that is cut shows half of a figure, or leaves out what to do."""
+    text = "nsys lost events of the kind that a table holds, and some of those that refer to them, in process 3"
+    run = program(GOOD)._replace(defects=(Defect(7, text, "some events are missing, or most", ("a",)),))
+    verdict = verdict_of(analysis_of(run)._replace(found_by="k" * 70), [Path("run")])
+    assert max(map(len, verdict.splitlines())) <= 100
+    said = " ".join(verdict.split())
+    assert f"Defect: {text}: some events are missing, or most" in said
+    assert f"Iterations found by `{'k' * 57}...`, which repeats on every rank" in said
+
+
 @pytest.mark.parametrize(("apart", "named"), [(0, False), (1, True)])
 def test_communication_without_its_other_ranks_is_named(apart: int, named: bool) -> None:
     """Kernels without payload are matched by order, which is not believed where they do not run at one time."""
