@@ -9,9 +9,10 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE
+from nsys2prv.analysis.facts.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.predict.changes import LEAST_SHARE
+from nsys2prv.model.units import text_ms
 
 
 class Latecomer(NamedTuple):
@@ -34,6 +35,13 @@ class Latecomer(NamedTuple):
     def by_compute(self) -> bool:
         """Return True if longer compute explains most of the waiting."""
         return self.longer_ns >= LONGER_COMPUTE.value * self.net_ns
+
+
+def gains_less(cost: float, delay: float) -> str:
+    """Return the end of a title that says what can be gained, if that is far less than the delay; else nothing (ns)."""
+    if cost >= GAINED.value * delay:
+        return ""
+    return f"; removing it gains at most {text_ms(cost)}, as other hosts are busy, too"
 
 
 def latecomer_ranks(case: Case) -> list[Latecomer]:

@@ -61,7 +61,8 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     # A replay takes for transfers what it cannot tell from them, such as waiting for ranks that were not chosen. Where
     # all ranks are known, transfers of those that hand on what they received add up.
     gain = min(case.gain("transfer=0"), most_of_rank if case.run.unchosen else exposed / case.step_count)
-    in_turn = ", of several ranks in turn" if gain > most_of_rank else ""
+    # One rank alone has less: what others take is on the critical path, too.
+    in_turn = " (transfers of several ranks add up)" if gain > most_of_rank else ""
     if not gain or gain < LOW.value * case.iteration_ns:
         yield from _as_slow_hosts(case, operation, exposed * each, at)
         return

@@ -33,7 +33,7 @@ def host_functions(case: Case) -> Iterator[Finding]:
     name = calls["name"].cast(pl.String).mode().sort()[0]
     yield Finding(
         "host-functions",
-        f"Launched work waits {text_ms(cost)} {case.unit} for no other work: streams run host functions ({name})",
+        f"Streams run host functions ({name}), and the work launched behind them waits {text_ms(cost)} {case.unit}",
         cost,
         "Keep host functions short: let them hand work to another thread, or copy results and let a thread wait for "
         "an event. Put them on a stream of their own that waits for the event, so that kernels go on beside them.",

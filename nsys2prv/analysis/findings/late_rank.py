@@ -15,7 +15,7 @@ from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_o
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.late_groups import find_group
-from nsys2prv.analysis.facts.latecomers import Latecomer, latecomer_ranks
+from nsys2prv.analysis.facts.latecomers import Latecomer, gains_less, latecomer_ranks
 from nsys2prv.analysis.facts.longer_call import longer_call
 from nsys2prv.analysis.facts.many_operations import advice_on_operations
 from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
@@ -275,9 +275,9 @@ def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -
     if cause and cause.iterations and not cause.scattered:
         # Programs may exchange results every few iterations only.
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.step_count else ""
-        often = f", in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
-    less = f"; removal gains {text_ms(cost)} at most: busy hosts" if cost < GAINED.value * delay else ""
-    return f"{text_ms(delay)} {case.unit}{often}{less}"
+        average = " on average" if cause.iterations < case.step_count else ""
+        often = f"{average}, in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
+    return f"{text_ms(delay)} {case.unit}{often}{gains_less(cost, delay)}"
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.late_groups import LateGroup, find_group
-from nsys2prv.analysis.facts.thresholds import GAINED
+from nsys2prv.analysis.facts.latecomers import gains_less
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.errors import few_ranks
 from nsys2prv.model.units import text_ms
@@ -18,12 +18,11 @@ def late_ranks(case: Case) -> Iterator[Finding]:
     if group is None:
         return
     cost = min(case.slack(group.waiting), group.net_ns)
-    less = f"; removal gains {text_ms(cost)} at most: busy hosts" if cost < GAINED.value * group.net_ns else ""
     host, who = _host_of(case, group), few_ranks(group.members).capitalize()
     yield Finding(
         "late-ranks",
         f"{who}{f', on {host},' if host else ''} delay {len(group.waiting)} ranks by "
-        f"{text_ms(group.net_ns)} {case.unit}{less}",
+        f"{text_ms(group.net_ns)} {case.unit}{gains_less(cost, group.net_ns)}",
         cost,
         "See what these ranks have in common, and the others have not: a host, cores (taskset, --cpu-bind; nvidia-smi "
         "topo -m), a network port, a file system, other programs, more profiling.",

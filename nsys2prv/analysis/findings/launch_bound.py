@@ -155,7 +155,7 @@ def _of_launches(case: Case, kernels: float, median: float, gap: float, seen: Se
     """
     launch_less = advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS.of(case.framework)
     return (
-        f"Launch-bound: {kernels:.0f} kernels of {median / 1000:.1f} us leave the device without work",
+        f"Launch-bound: {kernels:,.0f} kernels of {median / 1000:.1f} us leave the device without work",
         f"{_processes_for_gpus(case)}{_advice_on_places(case, gap, seen)}{_advice_on_waits(case)}"
         f"{advice_on_loops(case, kernels)}{launch_less}",
     )

@@ -20,10 +20,10 @@ from nsys2prv.analysis.sentences import counted
 from nsys2prv.model.units import text_ms
 
 OTHER_WORK = Words(
-    general="See what they do beside the others' work, such as output, statistics, evaluation, or kernels that are "
-    "tried for new shapes: do it less often or in fewer launches, and keep shapes the same.",
-    pytorch="See what they do beside the others' work, such as evaluation, statistics for a log, or kernels that are "
-    "tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
+    general="See what long ones do beside the others' work, such as output, statistics, evaluation, or kernels that "
+    "are tried for new shapes: do it less often or in fewer launches, and keep shapes the same.",
+    pytorch="See what long ones do beside the others' work, such as evaluation, statistics for a log, or kernels that "
+    "are tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
 )
 HOST_WORK = Words(
     general="checkpoints, logs, results that are written, garbage collection (gc.freeze() before the loop, "

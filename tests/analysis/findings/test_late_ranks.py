@@ -9,6 +9,7 @@ from programs import ALL_BUSY, UNIT, Generous, analysis_of, findings_of, program
 from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
+from nsys2prv.analysis.facts.latecomers import gains_less
 from nsys2prv.analysis.facts.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
@@ -145,13 +146,23 @@ def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]
     assert [one.title.removeprefix("The host of rank ").split(" by ")[0] for one in found] == titles
 
 
+def test_a_title_says_what_can_be_gained_if_that_is_far_less_than_the_delay() -> None:
+    assert gains_less(5e6, 9e6) == ""
+    assert gains_less(4e6, 9e6) == "; removing it gains at most 4.00 ms, as other hosts are busy, too"
+
+
 @pytest.mark.parametrize(
     ("causes", "title"),
     [
-        ([("host work", "read", 9, 5)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 5 of 6 iterations"),
+        ([("host work", "read", 9, 6)], "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 6 of 6 iterations"),
+        (
+            [("host work", "read", 9, 5)],
+            "Rank 1's `read` delays rank 0 by 5.00 ms an iteration on average, in 5 of 6 iterations",
+        ),
         (
             [("host work", "read", 9, 2)],
-            "Rank 1's `read` delays rank 0 by 5.00 ms an iteration, in 2 of 2 iterations in which ranks wait",
+            "Rank 1's `read` delays rank 0 by 5.00 ms an iteration on average, in 2 of 2 iterations in which ranks "
+            "wait",
         ),
         ([("host work", "", 9, 6), ("host work", "read", 5, 5)], "Rank 1's `read` delays rank 0"),
         ([("host work", "", 9, 6), ("host work", "read", 4, 5)], "The host of rank 1 delays rank 0"),
@@ -161,6 +172,7 @@ def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]
     ],
     ids=[
         "named",
+        "not in all",
         "few waits",
         "half of it named",
         "most without a name",

@@ -55,7 +55,7 @@ WITH = [
         "host-functions",
         "0| k @0 5-400, cuda:cudaLaunchHostFunc 2-3, k @4 700-990",
         3.0,
-        "Launched work waits 3.00 ms an iteration for no other work: streams run host functions (cudaLaunchHostFunc)",
+        "Streams run host functions (cudaLaunchHostFunc), and the work launched behind them waits 3.00 ms an iteration",
     ),
     ("data-loading", "0| load 0-400, k @405 410-990", 4.0, "`load`"),
     ("system-waiting", "0| k @0 5-100, os:poll 100-800, k @800 805-990", 7.0, "the host is in `poll`"),
