@@ -16,14 +16,18 @@ from nsys2prv.model.device_kinds import DeviceKind
 # Calls that belong to other findings: allocations, launches, and waits for work.
 OF_OTHER_FINDINGS = rf"{MANAGING_MEMORY}|Launch|{CALL_THAT_WAITS}|Query"
 COPY_IN_BACKGROUND = Words(
-    general="Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies; between ranks, pass "
-    "device pointers to a CUDA-aware MPI or use NCCL.",
+    general="Copy with cudaMemcpyAsync from pinned memory on a stream, and merge small copies",
     pytorch="Copy with non_blocking=True from pinned memory, merge small copies into one, and make tensors on the "
-    "device where that is possible (device=); between ranks use NCCL.",
+    "device where that is possible (device=)",
     jax="Put data on the device ahead of time, in few large arrays (jax.device_put does not wait), and pass results to "
-    "the next step as they are: float(x) and np.asarray(x) wait for them.",
-    cupy="Copy from pinned memory on a stream (cupyx.empty_pinned, numba.cuda.pinned_array), and merge small copies; "
-    "between ranks, pass device arrays to a CUDA-aware MPI or use NCCL.",
+    "the next step as they are: float(x) and np.asarray(x) wait for them",
+    cupy="Copy from pinned memory on a stream (cupyx.empty_pinned, numba.cuda.pinned_array), and merge small copies",
+)
+BETWEEN_RANKS = Words(
+    general="; between ranks, pass device pointers to a CUDA-aware MPI or use NCCL",
+    pytorch="; between ranks use NCCL",
+    jax="; between ranks use the collectives of jax.lax",
+    cupy="; between ranks, pass device arrays to a CUDA-aware MPI or use NCCL",
 )
 # Contexts are made and code is loaded at the first call that needs them (CUDA programming guide, initialization and
 # lazy loading).
@@ -65,8 +69,14 @@ def calls_meanwhile(case: Case, chosen: pl.Expr) -> pl.DataFrame:
     return by_name.with_columns(each_ns=pl.col("ns") / steps / max(gaps.users["device"].n_unique(), 1))
 
 
+def advice_on_blocking_copies(case: Case) -> str:
+    """Return advice on copies that keep the host from launching; a single rank sends nothing to others."""
+    between = BETWEEN_RANKS.of(case.framework) if case.run.rank_count > 1 else ""
+    return f"{COPY_IN_BACKGROUND.of(case.framework)}{between}."
+
+
 def advice_on_long_call(case: Case, name: str) -> str:
     """Return advice on a long call of CUDA by its name: in a loop, or without iterations."""
     if pl.Series([name]).str.contains(LAUNCHING[DeviceKind.COPY])[0]:
-        return COPY_IN_BACKGROUND.of(case.framework)
+        return advice_on_blocking_copies(case)
     return KEEP if case.analysis.window.iterations else WARM_UP

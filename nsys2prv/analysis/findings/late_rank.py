@@ -50,6 +50,8 @@ COPY_BESIDE = Words(
     cuda="Copy by cudaMemcpyAsync to and from pinned memory on a stream of its own, and write from another thread or "
     "process.",
 )
+# Copies that stay on devices grow with the work of a rank.
+OF_DEVICES = "Device-to-Device"
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -194,6 +196,11 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
         )
     if pageable := advice_on_pageable(case, rank, cause):
         return pageable
+    if cause and cause.kind == COPYING and cause.name == OF_DEVICES:
+        return (
+            f"See why rank {rank} copies more on its device than others: a larger share of the work copies more. Let "
+            "kernels write where the result is needed (out=, buffers that are swapped) rather than copy it."
+        )
     if cause and cause.kind == COPYING:
         return (
             f"See what rank {rank} copies, and others do not: a checkpoint, metrics, data. "

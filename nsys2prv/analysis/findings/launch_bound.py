@@ -15,7 +15,12 @@ from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples, seen_functions
 from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.facts.latecomers import shared_compute
-from nsys2prv.analysis.facts.long_calls import COPY_IN_BACKGROUND, advice_on_long_call, calls_meanwhile, long_call
+from nsys2prv.analysis.facts.long_calls import (
+    advice_on_blocking_copies,
+    advice_on_long_call,
+    calls_meanwhile,
+    long_call,
+)
 from nsys2prv.analysis.facts.many_operations import advice_on_operations
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
@@ -207,8 +212,9 @@ def _of_host(case: Case, starved: float, seen: Seen) -> tuple[str, str]:
             f"Launch from a process for each GPU. {LAUNCH_LESS.of(case.framework)}",
         )
     if _in_copies(case) >= IN_COPIES.value * starved:
-        return "Host-bound: the host is in blocking copies, and the device has no work", COPY_IN_BACKGROUND.of(
-            case.framework
+        return (
+            "Host-bound: the host is in blocking copies, and the device has no work",
+            advice_on_blocking_copies(case),
         )
     if loading := iterations_that_load(case):
         return (

@@ -321,3 +321,12 @@ def test_the_copies_of_a_late_rank_are_its_cause() -> None:
     found = findings_of(program(f"0| {copies}\n1| k @0 5-90, n @10 90-505, wait 20-506"))["late-rank"]
     assert found.title.startswith("Rank 0's copies (`Device-to-Host`) delay rank 1 by")
     assert "a checkpoint" in found.advice
+
+
+def test_copies_within_the_device_of_a_late_rank_are_of_its_work() -> None:
+    """They are no checkpoint, and pinned memory does not make them shorter."""
+    copies = "c:Device-to-Device @0 5-405, k @10 415-500, n @20 500-505, wait 30-506"
+    found = findings_of(program(f"0| {copies}\n1| k @0 5-90, n @10 90-505, wait 20-506"))["late-rank"]
+    assert found.title.startswith("Rank 0's copies (`Device-to-Device`) delay rank 1 by")
+    assert found.advice.startswith("See why rank 0 copies more on its device than others")
+    assert "pinned" not in found.advice

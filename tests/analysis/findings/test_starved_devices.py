@@ -284,6 +284,14 @@ def test_a_range_of_loading_in_which_the_host_polls_counts_once() -> None:
 def test_blocking_copies_are_the_reason_if_the_host_is_in_them_while_the_device_idles(call: str, copies: bool) -> None:
     found = findings_of(program(f"0| k @0 5-100, cuda:{call} 100-700, k @800 805-990"))
     assert ("the host is in blocking copies" in found["host-bound"].title) == copies
+    assert "between ranks" not in found["host-bound"].advice, "there is one"
+
+
+def test_ranks_whose_hosts_are_in_blocking_copies_are_to_send_from_the_device() -> None:
+    drawn = "k @0 5-100, cuda:cudaMemcpy 100-700, k @800 805-990"
+    found = findings_of(program(f"0| {drawn}\n1| {drawn}"))["host-bound"]
+    assert "the host is in blocking copies" in found.title
+    assert found.advice.endswith("; between ranks, pass device pointers to a CUDA-aware MPI or use NCCL.")
 
 
 def test_ranks_that_wait_for_longer_compute_are_not_host_bound() -> None:
