@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 def command(inputs: tuple[Path, ...], form: str, plot: Path | None, **given: Any) -> None:
     """Show how the clocks of the reports are aligned, and how well they agree.
 
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them. All
+    of them together are one run.
+
     A residual is how far the end of a collective on a rank lies from the median rank's. A violation is an event before
     its cause; they are counted with UTC alone and as aligned. The error of a clock is at most what causality leaves
     open: nobody leaves a collective before the last has entered, and nothing is received before it was sent.

@@ -47,6 +47,9 @@ from nsys2prv.run.options import RunOptions
 def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path | None, **given: Any) -> None:
     """Show where a run spends its time: efficiency, and findings by what they cost; with --show tables.
 
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them. All
+    of them together are one run.
+
     \b
     Examples:
       nsys2prv analyze reports/

@@ -42,6 +42,9 @@ def command(
 ) -> None:
     """Write the frames of a run as Parquet files: kernels, NCCL, copies, calls, ranges, messages, samples.
 
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them. All
+    of them together are one run.
+
     All ranks are on one clock; times are ns from the run's begin.
 
     \b

@@ -86,10 +86,11 @@ class _Lazy(click.Group):
 @click.version_option(VERSION, "-V", "--version")
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """Nsight Systems reports of a run on many GPUs and nodes, as one Paraver trace.
+    """Nsight Systems reports of a run on many GPUs and nodes: where its time goes, and one Paraver trace of all.
 
     \b
-    Example:
+    Examples:
+      nsys2prv analyze reports/
       nsys2prv translate reports/ -o trace
     """
     if context.invoked_subcommand is None:

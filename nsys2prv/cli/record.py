@@ -36,6 +36,9 @@ from nsys2prv.run.options import NCU_OPTION, RunOptions
 def command(inputs: tuple[Path, ...], db: str, name: str | None, prv: Path | None, form: str, **given: Any) -> None:
     """Record the figures of a run in a database: efficiency, findings, iterations by rank, kernel classes.
 
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them. All
+    of them together are one run.
+
     Any number of jobs may record at once. A run is in the database whole, or not at all. The same reports recorded
     again under the same name replace what was recorded.
 

@@ -35,6 +35,9 @@ from nsys2prv.run.options import NCU_OPTION, RunOptions
 def command(inputs: tuple[Path, ...], changes: tuple[str, ...], form: str, **given: Any) -> None:
     """Predict the iteration times of a run if something took another time.
 
+    INPUT are reports (.sqlite, .nsys-rep), parquetdir/arrowdir exports, files of nvprof, or folders that hold them. All
+    of them together are one run.
+
     \b
     Targets:
       transfer      collectives and messages, after the last rank has come

@@ -227,6 +227,25 @@ def test_what_cannot_be_found_is_said(arguments: tuple[str, ...], says: str) -> 
         said("analyze", GPT, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ("trasnfer*0.5", "is 'trasnfer', did you mean 'transfer'[?]"),
+        ("stencl*0.5", "is 'stencl', did you mean 'stencil'[?]"),
+        ("transfer=0.5", "nor TARGET=0, did you mean 'transfer[*]0.5'[?]"),
+        ("transfer", "nor TARGET=0; changes are"),
+    ],
+)
+def test_a_change_that_is_misspelled_is_set_right(change: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        said("whatif", HALO, "--set", change)
+
+
+@pytest.mark.parametrize("command", ["align", "analyze", "export", "inspect", "record", "translate", "whatif"])
+def test_help_says_what_inputs_are(command: str) -> None:
+    assert "INPUT are reports (.sqlite, .nsys-rep)" in said(command, "--help")
+
+
 def test_nothing_is_predicted_where_no_time_can_change() -> None:
     with pytest.raises(UsageError, match="hold no device activity and no MPI call whose times could change"):
         said("whatif", str(SAMPLES / "single/openmp.sqlite"), "--set", "transfer=0")

@@ -18,7 +18,7 @@ from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.graph.host_delays import without_delays
 from nsys2prv.analysis.graph.instants import instant_nodes
 from nsys2prv.analysis.predict.replay import Lengths, too_long
-from nsys2prv.errors import UsageError, few, short
+from nsys2prv.errors import UsageError, did_you_mean, few, short
 from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
@@ -67,7 +67,11 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
         return _as_median(model, lengths, int(found[1]))
     found = re.fullmatch(r"(.+?)\s*(?:\*\s*(\d+\.?\d*|\.\d+)|=\s*0)", text)
     if not found:
-        raise UsageError(f"--set {short(change)!r}: not TARGET*F with a factor F of 0 or more, nor TARGET=0; {ADVICE}")
+        meant = re.fullmatch(r"(.+?)\s*=\s*(\d+\.?\d*|\.\d+)", text)
+        hint = f", did you mean '{short(meant[1])}*{meant[2]}'?" if meant else ""
+        raise UsageError(
+            f"--set {short(change)!r}: not TARGET*F with a factor F of 0 or more, nor TARGET=0{hint}; {ADVICE}"
+        )
     target, factor = found[1].strip(), float(found[2] or 0)
     named: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
         "transfer": _transfer,
@@ -87,13 +91,24 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
         families = model.run.work["family"].drop_nulls().cast(pl.String).unique().sort().to_list()
         known = f"the families are {few(families, FAMILIES_NAMED)}; " if families else ""
         raise UsageError(
-            f"--set {short(change)!r}: no kernel family, class, name or phase is {short(target)!r}; {known}{ADVICE}"
+            f"--set {short(change)!r}: no kernel family, class, name or phase is {short(target)!r}"
+            f"{did_you_mean(target, [*named, *_names(model)])}; {known}{ADVICE}"
         )
     return _scaled(lengths, 2 * np.flatnonzero(chosen) + 1, factor)
 
 
+def _names(model: Model) -> list[str]:
+    """Return the families, classes, names and phases of all works, each once."""
+    named = _named(model)
+    return pl.concat(named[column].unique() for column in named.columns).drop_nulls().unique().sort().to_list()
+
+
+def _named(model: Model) -> pl.DataFrame:
+    return model.run.work.select(pl.col("family", "class", "name").cast(pl.String)).with_columns(phase=model.phases)
+
+
 def _works_named(model: Model, target: str) -> Mask:
-    work = model.run.work.select(pl.col("family", "class", "name").cast(pl.String)).with_columns(phase=model.phases)
+    work = _named(model)
     mask: Mask = work.select(pl.any_horizontal(pl.all() == target).fill_null(False)).to_series().to_numpy()
     return mask
 
