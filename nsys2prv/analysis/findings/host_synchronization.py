@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs
+from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs, graphs_meanwhile
 from nsys2prv.analysis.facts.starved import longest_at
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.graph.polling import QUERIES
@@ -42,14 +42,14 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, _ = by_name.sort("ns", "name", descending=[True, False]).row(0)
     by_polling = name in QUERIES
+    graphs = advice_on_graphs(case)
+    meanwhile = graphs_meanwhile(case, mean) if graphs else ""
     call = f"{name} (polling)" if by_polling else name
     yield Finding(
         "host-synchronization",
-        f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched",
+        f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched{meanwhile}",
         cost,
-        advice_on_graphs(case)
-        + _RUN_AHEAD.of(case.framework)
-        + (_DO_NOT_POLL if by_polling else _WAIT.of(case.framework)),
+        graphs + _RUN_AHEAD.of(case.framework) + (_DO_NOT_POLL if by_polling else _WAIT.of(case.framework)),
         iterations=case.iterations,
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",

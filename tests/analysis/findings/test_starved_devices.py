@@ -152,6 +152,15 @@ def test_graphs_that_are_instantiated_in_the_loop_should_be_kept(steps: int, mad
         assert "First keep" not in findings_of(run._replace(ranges=run.ranges.clear()))[name].advice
 
 
+@pytest.mark.parametrize(("until", "named"), [(440, True), (415, False)])
+def test_a_title_names_the_graphs_that_are_instantiated_for_a_good_part_of_an_idle_time(
+    until: int, named: bool
+) -> None:
+    drawn = f"k @0 5-400, wait 10-402, cuda:cudaGraphInstantiate 410-{until}, k @450 455-990"
+    found = findings_of(program(f"0| {drawn}"))["host-synchronization"]
+    assert found.title.endswith(f"until new work is launched{', while CUDA graphs are instantiated' * named}")
+
+
 @pytest.mark.parametrize(("call", "of_files"), [("fopen", True), ("write", True), ("fclose", True), ("poll", False)])
 def test_files_that_the_launching_thread_writes_are_named(call: str, of_files: bool) -> None:
     found = findings_of(program(f"0| k @0 5-100, os:{call} 100-800, k @800 805-990"))["system-waiting"]
