@@ -51,6 +51,20 @@ def test_each_figure_has_its_unit(what: str, name: str, sign: str, words: tuple[
     assert (unit_of_figure(what, name).sign, words_of_figure(what, name)) == (sign, words)
 
 
+@pytest.mark.parametrize(
+    ("run", "wanted"),
+    [
+        (SAMPLES / "single/openmp.sqlite", []),
+        (SAMPLES / "mpi-halo", ["parallel", "load_balance", "communication", "orchestration", "mpi"]),
+    ],
+    ids=["no device activity", "devices and MPI"],
+)
+def test_efficiencies_are_those_that_a_run_has(run: Path, wanted: list[str], cli: Command) -> None:
+    """Zeros for devices of a run without any would read as an efficiency."""
+    rows = json.loads(cli("compare", run, run, "--json").out)["rows"]
+    assert [row["name"] for row in rows if row["what"] == "efficiency"] == wanted
+
+
 @pytest.fixture
 def before(tmp_path: Path) -> Path:
     return run_of(tmp_path / "before.sqlite", USUAL)

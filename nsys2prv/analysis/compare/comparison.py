@@ -156,7 +156,7 @@ def _direction(share: float) -> ComparisonOutcome:
 def without_iterations(comparison: Comparison) -> str:
     """Return why no iterations are compared, and what to do, as a clause."""
     if not same_iterations(comparison.a, comparison.b):
-        patterns = f"{comparison.a.iteration_pattern!r} in a, {comparison.b.iteration_pattern!r} in b"
+        patterns = f"{comparison.a.iteration_pattern!r} in A, {comparison.b.iteration_pattern!r} in B"
         return (
             f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both"
             f"{', and --window device compares without iterations' if comparison.a.window == STEADY else ''}"
@@ -187,7 +187,8 @@ def _too_few(tested: Significance) -> str:
 
 def _ranks(changed: list[Change]) -> str:
     shown = [f"{one.subject} {_taken(one)} an iteration" for one in changed[:MOST_CHANGED]]
-    more = f", and {len(changed) - MOST_CHANGED} more ranks changed" if len(changed) > MOST_CHANGED else ""
+    others = len(changed) - MOST_CHANGED
+    more = f", and {others} more rank{'s' * (others != 1)} changed" if others > 0 else ""
     text = ", ".join(shown) + more
     return text[0].upper() + text[1:]
 

@@ -71,20 +71,25 @@ def program_of(task: str) -> str:
 
 
 def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
-    """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks."""
-    e = analysis.efficiency
+    """Return the figures of one run to compare: (what, name) -> value. Times in ns, sums over all ranks.
+
+    Without device activity there is no efficiency of devices: zeros would read as one.
+    """
+    e, of_mpi = analysis.efficiency, analysis.host.mpi
     every = analysis.overlap.filter(pl.col("operation") == ALL_OPERATIONS)
     values: dict[tuple[str, str], float] = {
         ("window", "duration_ns"): analysis.window.spans.total(),
         ("run", "ranks"): analysis.run.rank_count,
         ("devices", "count"): len(e.devices),
-        (EFFICIENCY, "parallel"): e.parallel,
-        (EFFICIENCY, "load_balance"): e.load_balance,
-        (EFFICIENCY, "communication"): e.communication,
-        (EFFICIENCY, "orchestration"): e.orchestration,
-        ("devices", "useful_ns"): sum(t.useful_ns for t in e.devices),
-        ("devices", "busy_ns"): sum(t.busy_ns for t in e.devices),
     }
+    if e.measured:
+        factors = ("parallel", "load_balance", "communication", "orchestration")
+        values |= {(EFFICIENCY, name): getattr(e, name) for name in factors}
+    if of_mpi is not None:
+        values[EFFICIENCY, "mpi"] = of_mpi
+    if e.measured:
+        values["devices", "useful_ns"] = sum(t.useful_ns for t in e.devices)
+        values["devices", "busy_ns"] = sum(t.busy_ns for t in e.devices)
     if every.height:
         columns = ("communication_ns", "overlapped_ns", "exposed_ns")
         values |= {("overlap", name): float(every[name].sum()) for name in columns}

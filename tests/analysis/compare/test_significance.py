@@ -264,7 +264,7 @@ def test_iterations_of_other_ranges_are_no_lack_of_iterations(name: str) -> None
     found = compared(USUAL, USUAL, ("step #", "epoch #"))
     (judged,) = judge(found, [condition_of(f"{name} > 1%")])
     reason = (
-        "the iterations are of other work, 'step #' in a, 'epoch #' in b; --iteration names an NVTX range of both, and "
+        "the iterations are of other work, 'step #' in A, 'epoch #' in B; --iteration names an NVTX range of both, and "
         "--window device compares without iterations"
     )
     assert judged == (judged.condition, None, f"{name} > 1%: cannot be told, {reason}")
