@@ -47,6 +47,8 @@ def _recorded_time(analysis: Analysis) -> str:
     run, window = analysis.run, analysis.window
     known = {run.rank(task): span for task, span in recordings(run).items() if task in run.rank_tasks}
     here = [rank for rank, span in known.items() if span.start < window.end and span.end > window.start]
+    if len(known) == 1:
+        return "from the first to the last device activity" if analysis.efficiency.measured else "the recorded time"
     if len(here) == len(known):
         return "the time in which all ranks recorded"
     return f"the time in which only {few_ranks(here)} recorded"
@@ -89,7 +91,8 @@ def _numbered(what: str, numbers: Iterable[int]) -> str:
 def found_by(analysis: Analysis) -> Iterator[str]:
     """Yield the work by whose repetition iterations were found, if they were."""
     if analysis.found_by:
-        yield f"Iterations found by `{short(analysis.found_by)}`, which repeats on every rank"
+        on_all = " on every rank" if analysis.run.rank_count > 1 else ""
+        yield f"Iterations found by `{short(analysis.found_by)}`, which repeats{on_all}"
 
 
 def iteration_ns(analysis: Analysis) -> float | None:

@@ -46,6 +46,16 @@ def test_lines_of_the_verdict_that_do_not_fit_go_on_in_the_next_one() -> None:
     assert f"Iterations found by `{'k' * 57}...`, which repeats on every rank" in said
 
 
+def test_the_verdict_of_a_single_rank_speaks_of_no_others() -> None:
+    run = program("0| k @0 5-900")
+    found = analysis_of(run)._replace(found_by="k")
+    assert "  Iterations found by `k`, which repeats\n" in verdict_of(found, [Path("run")])
+    whole = analysis_of(run._replace(ranges=run.ranges.clear()))
+    assert "Window: from the first to the last device activity, " in verdict_of(whole, [Path("run")])
+    hosts = whole._replace(efficiency=whole.efficiency._replace(devices=()))
+    assert "Window: the recorded time, " in verdict_of(hosts, [Path("run")])
+
+
 @pytest.mark.parametrize(("apart", "named"), [(0, False), (1, True)])
 def test_communication_without_its_other_ranks_is_named(apart: int, named: bool) -> None:
     """Kernels without payload are matched by order, which is not believed where they do not run at one time."""
