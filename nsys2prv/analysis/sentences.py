@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.errors import few_ranks, short
 from nsys2prv.model.units import MS
@@ -93,6 +94,15 @@ def found_by(analysis: Analysis) -> Iterator[str]:
     if analysis.found_by:
         on_all = " on every rank" if analysis.run.rank_count > 1 else ""
         yield f"Iterations found by `{short(analysis.found_by)}`, which repeats{on_all}"
+
+
+def moved(analysis: Analysis) -> str:
+    """Return the name of the factor of efficiency that transfers lower.
+
+    Copies count as communication; a run without any other has none that a reader would call so.
+    """
+    of_ranks = (analysis.run.work["kind"] == NCCL).any() or analysis.run.rank_count > 1
+    return "communication" if of_ranks else "copies"
 
 
 def iteration_ns(analysis: Analysis) -> float | None:

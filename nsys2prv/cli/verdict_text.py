@@ -12,13 +12,13 @@ from textwrap import wrap
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding
-from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     each_iteration,
     found_by,
     iteration_ns,
     left_out,
+    moved,
     run_size,
     window_name,
 )
@@ -102,9 +102,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
 
 
 def _parts(e: Efficiency, analysis: Analysis) -> str:
-    # Copies count as communication; a run without any other has none that a reader would call so.
-    moved = "communication" if (analysis.run.work["kind"] == NCCL).any() or analysis.run.rank_count > 1 else "copies"
-    factors = (("load balance", e.load_balance), (moved, e.communication), ("orchestration", e.orchestration))
+    factors = (("load balance", e.load_balance), (moved(analysis), e.communication), ("orchestration", e.orchestration))
     return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
 
 

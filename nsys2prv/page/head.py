@@ -11,7 +11,16 @@ from typing import Any
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding
-from nsys2prv.analysis.sentences import SERIAL_KERNELS, each_iteration, found_by, left_out, run_size, window_name
+from nsys2prv.analysis.sentences import (
+    SERIAL_KERNELS,
+    counted,
+    each_iteration,
+    found_by,
+    left_out,
+    moved,
+    run_size,
+    window_name,
+)
 from nsys2prv.model.units import unit_of, words_of
 from nsys2prv.model.version import VERSION
 
@@ -32,7 +41,7 @@ def run_facts(analysis: Analysis, name: str) -> str:
         facts.append(("nsys", ", ".join(recording.nsys)))
     facts.append(("Window", _window(analysis)))
     facts += [("Iterations", text) for text in found_by(analysis)]
-    facts += [("Left out", text) for text in left_out(analysis)]
+    facts += [("Iterations", text) for text in left_out(analysis)]
     facts.append(("NCCL counts as", analysis.question.nccl))
     facts.append(("Analyzed by", f"nsys2prv {VERSION}"))
     rows = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(text)}</dd></div>" for term, text in facts)
@@ -50,7 +59,7 @@ def verdict(analysis: Analysis) -> str:
     if analysis.run.serial:
         return f'<p class="note">{escape(SERIAL_KERNELS)}</p>'
     if e.measured:
-        factors = (("load balance", e.load_balance), ("communication", e.communication),
+        factors = (("load balance", e.load_balance), (moved(analysis), e.communication),
                    ("orchestration", e.orchestration))  # fmt: skip
         return _product("parallel efficiency of the devices", e.parallel, factors)
     if host.mpi is not None and host.mpi_balance is not None and host.mpi_communication is not None:
@@ -91,8 +100,10 @@ def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
     cost = f'<span class="cost">{one.cost_text}, {100 * one.share:.1f} %</span>' if one.cost_text else ""
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
     steps = f"<p>{escape(one.advice)}</p>{''.join(_next_steps(one, name))}"
-    facts = {**one.evidence, "ranks": list(one.ranks), "iterations": list(one.iterations), "confidence": one.confidence}
-    pairs = [_pair(key, value) for key, value in facts.items() if value not in ([], None)]
+    # Many iterations are named by the first and last ones of a row.
+    named = counted([(number, 0) for number in one.iterations]).partition(" ")[2] if one.iterations else ""
+    facts = {**one.evidence, "ranks": list(one.ranks), "iterations": named, "confidence": one.confidence}
+    pairs = [_pair(key, value) for key, value in facts.items() if value not in ([], None, "")]
     evidence = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in pairs)
     # The advice of a cheap finding is folded.
     shown = "" if severity == "low" else " open"
@@ -106,6 +117,8 @@ def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
 def _pair(key: str, value: Any) -> tuple[str, str]:
     """Return name and value of a piece of evidence as texts."""
     unit = unit_of(key)
+    if isinstance(value, dict):
+        return key.replace("_", " "), "; ".join(f"{name}: {text}" for name, text in value.items())
     if isinstance(value, list | tuple):
         # Of functions each is a list itself: name, module, share.
         texts = (" ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value)

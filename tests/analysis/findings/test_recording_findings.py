@@ -11,7 +11,7 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 from nsys2prv.analysis.frames import CALLS, TEXT
 from nsys2prv.analysis.matching.parts_by_order import parts_by_order
 from nsys2prv.cli.verdict_text import verdict_of
-from nsys2prv.page.head import defects
+from nsys2prv.page.head import defects, findings, run_facts, verdict
 from nsys2prv.run.defects import Defect
 
 
@@ -54,6 +54,18 @@ def test_the_verdict_of_a_single_rank_speaks_of_no_others() -> None:
     assert "Window: from the first to the last device activity, " in verdict_of(whole, [Path("run")])
     hosts = whole._replace(efficiency=whole.efficiency._replace(devices=()))
     assert "Window: the recorded time, " in verdict_of(hosts, [Path("run")])
+
+
+def test_the_page_names_evidence_and_factors_as_the_terminal_does() -> None:
+    """Not as a program writes them: iterations one by one, and a table of what was not recorded in braces."""
+    one = analysis_of(program("0| k @0 5-400, k @800 805-990", steps=12))
+    text = findings(one, "run", 0)
+    assert "<dt>iterations</dt><dd>0 to 11</dd>" in text
+    assert "device memory in use (how full it is): --cuda-memory-usage=true" in text
+    assert "{" not in text
+    assert "</b> copies</span>" in verdict(one)
+    assert "</b> communication</span>" in verdict(analysis_of(program(GOOD)))
+    assert "Left out" not in run_facts(one, "run")
 
 
 @pytest.mark.parametrize(("apart", "named"), [(0, False), (1, True)])
