@@ -79,8 +79,9 @@ class Stages:
     asked: RunOptions
     # Files of Nsight Compute.
     profiles: Sequence[Profile]
-    # The chosen time, ns of the whole run.
+    # The chosen time, ns of the whole run, and the plan of that run.
     chosen: tuple[int, int] | None = None
+    uncut: Plan | None = None
     # Duration of each stage.
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -100,7 +101,7 @@ class Stages:
                 extracted = self._extract_whole(paths)
             else:
                 looked = self._look(paths)
-                plan = on_polars_thread(make_plan)(looked.summaries, self.options, limits)
+                self.uncut = plan = on_polars_thread(make_plan)(looked.summaries, self.options, limits)
                 low, high = self.chosen = chosen_span(plan, self.selection)
                 spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
                 span = low + plan.origin, high + plan.origin
@@ -196,7 +197,8 @@ class Stages:
     def whole(self, plan: Plan) -> WholeRun:
         """Return all of the run at once."""
         # Loaded when needed: most translations do without the analysis.
+        from nsys2prv.analysis.recording.circumstances import recorded_uncut
         from nsys2prv.commands.whole_run import WholeRun
 
-        cut, means = self.chosen is not None, self.means
-        return WholeRun(plan, self.options.hosts, self.failed, cut, means.memory, means.workers, self.profiles)
+        uncut, means = self.uncut and recorded_uncut(plan, self.uncut), self.means
+        return WholeRun(plan, self.options.hosts, self.failed, means.memory, means.workers, self.profiles, uncut)

@@ -29,18 +29,19 @@ from nsys2prv.run.plan import Plan
 class WholeRun(NamedTuple):
     """A planned run whose intervals are stored whole, beside its points.
 
-    `hosts`: by pattern of report names, as for the plan; `failed`: reports that were left out; `cut`: true where a part
-    of its time is translated; `memory`: bytes that this process may take (None: what is free); `profiles`: files of
-    Nsight Compute, with which intervals of all of the run are stored.
+    `hosts`: by pattern of report names, as for the plan; `failed`: reports that were left out; `memory`: bytes that
+    this process may take (None: what is free); `profiles`: files of Nsight Compute, with which intervals of all of the
+    run are stored; `uncut`: where a part of its time is translated, when each task was recorded in all of it (merged
+    ns).
     """
 
     plan: Plan
     hosts: Mapping[str, str]
     failed: Sequence[ReportError]
-    cut: bool
     memory: int | None
     workers: Workers
     profiles: Sequence[Profile] = ()
+    uncut: Mapping[int, Span] | None = None
 
     def check(self) -> None:
         """Refuse a run that does not fit in memory. Raises UsageError."""
@@ -64,8 +65,7 @@ class WholeRun(NamedTuple):
         self.check()
         run, workers = self._gathered(), self.workers
         found = on_polars_thread(with_profiles)(run, self.plan, self.profiles)
-        drawn = restricted(found, 0, self.plan.duration) if self.cut else found
-        events = on_polars_thread(profiled_events)(drawn, least, workers.folder, workers.limits)
+        events = on_polars_thread(profiled_events)(self._cut(found), least, workers.folder, workers.limits)
         said = (*found.remarks[len(run.remarks) :], *found.details[len(run.details) :])
         return events._replace(remarks=said)
 
@@ -76,15 +76,18 @@ class WholeRun(NamedTuple):
 
     @property
     def _span(self) -> Span | None:
-        """Return the time whose intervals count, where those of all of the run are stored."""
-        return Span(0, self.plan.duration) if self.cut and self.profiles else None
+        """Return the time of which intervals count where a part of the run is translated; None for all of it."""
+        return None if self.uncut is None else Span(0, self.plan.duration)
 
     def _gathered(self) -> Run:
         failed = [str(error) for error in self.failed]
         run = gather(self.plan, self.hosts, failed, self._span)._replace(samples=())
-        # Reports that were cut do not say when they begin.
-        return run._replace(recorded={}) if self.cut else run
+        return run if self.uncut is None else run._replace(recorded=self.uncut)
 
     def _frames(self) -> Run:
-        run = on_polars_thread(with_operations)(self._gathered(), self.plan, self.workers.folder, self.workers.limits)
-        return restricted(run, 0, self.plan.duration) if self.cut else run
+        workers = self.workers
+        run = on_polars_thread(with_operations)(self._gathered(), self.plan, workers.folder, workers.limits, self._span)
+        return self._cut(run)
+
+    def _cut(self, run: Run) -> Run:
+        return restricted(run, *self._span) if self._span else run

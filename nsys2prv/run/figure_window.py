@@ -86,7 +86,8 @@ def figure_window(
 def _steady(parts: pl.DataFrame, objects: Objects, drawn: DrawnTime) -> Window:
     """Return the steady part of ITERATION_PART, or without any the time in which all tasks recorded."""
     key = ["repeat", "number"]
-    is_whole = (pl.col("start") >= 0) & (pl.coalesce("last", "end") <= drawn.duration)
+    until = pl.max_horizontal("last", "end") if drawn.cut else pl.coalesce("last", "end")
+    is_whole = (pl.col("start") >= 0) & (until <= drawn.duration)
     not_whole = parts.filter(~is_whole).select(key).unique()
     touching = (pl.coalesce("last", "end") > 0) & (pl.col("start") < drawn.duration)
     # Without a chosen time there is no reason to name: iterations that the trace does not hold whole are dropped.

@@ -54,7 +54,7 @@ def _cut_iterations(run: Run, steps: pl.DataFrame) -> pl.DataFrame | None:
     """
     if run.chosen is None:
         return None
-    cut = (pl.col("end") == run.chosen[1]) & (pl.col("whole_ns") > pl.col("end") - pl.col("start"))
+    cut = pl.col("whole_ns") > pl.col("end") - pl.col("start")
     launched = pl.concat([run.work.filter(cut).select(*LAUNCHED), run.launched_beyond])
     of_range = steps.join(run.cut_ranges, on=list(CUT_RANGE), how="semi")
     return pl.concat([one.select("repeat", "number") for one in (projected(launched, steps), of_range)]).unique()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ import polars as pl
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.interning import GPU
 from nsys2prv.run.plan import Plan, drawn_spans
+from nsys2prv.run.ranks import numbers_of_tasks
 
 
 class Recording(NamedTuple):
@@ -47,3 +49,20 @@ def recorded_spans(plan: Plan) -> dict[int, Span]:
     events = drawn.join(of_row, on="row").filter(pl.col("kind") != GPU)
     times = events.group_by("task").agg(pl.col("first").min(), pl.col("last").max()).sort("task")
     return {int(task): Span(int(first), int(last)) for task, first, last in times.rows()}
+
+
+def recorded_uncut(part: Plan, whole: Plan) -> dict[int, Span]:
+    """Return when each task of a part of a run recorded its first and its last event in all of it (ns of the part).
+
+    `part`, `whole`: their plans. Reports that were cut to the part do not say so.
+    """
+    spans = recorded_spans(whole)
+    known = {task: spans[n] for n, task in enumerate(_tasks(whole)) if n in spans}
+    begun = part.origin - whole.origin
+    found = ((n, known[task]) for n, task in enumerate(_tasks(part)) if task in known)
+    return {n: Span(span.start - begun, span.end - begun) for n, span in found}
+
+
+def _tasks(plan: Plan) -> Iterator[tuple[int, str]]:
+    """Return number and name of each task: of a part of a run those without events in it are missing."""
+    return zip(numbers_of_tasks(plan.objects.ranks), plan.objects.tasks, strict=True)

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 import truth
 from analysis_cases import SAMPLES, SHARED, run_of, work_of
+from exports import MAIN, PROCESS, export
 from runs import parameters, reports_of
 from truth import STEADY, without
 from truth_rows import length, union
@@ -235,15 +236,37 @@ def test_a_chosen_time_leaves_out_what_it_cuts_from_trace_and_analysis(
     report = SAMPLES / name
     low, high = round(part[0] * 1e9), None if part[1] is None else round(part[1] * 1e9)
     chosen = nsys2prv.Selection(time=(low, high))
-    made = nsys2prv.translate(report, tmp_path / "trace", selection=chosen)
-    assert made.prv is not None
-    marked = nsys2prv.read_prv(made.prv).intervals(70000000).select("start", "end").unique().sort("start").rows()
     whole, found = nsys2prv.analyze(report), nsys2prv.analyze(report, selection=chosen)
     assert {left.why for left in found.window.left_out} == {"the chosen time cuts it"}
-    assert [(start + low, end + low) for start, end in marked] == spans_of(found.window)
+    marked, summary = windows_of_trace(report, chosen, tmp_path / "trace")
+    assert marked == spans_of(found.window)
+    assert (summary.left_out, summary.iterations) == (found.window.left_out, found.window.iterations)
+    assert spans_of(summary) == [(start - low, end - low) for start, end in marked]
     assert set(spans_of(found.window)) < set(spans_of(whole.window))
     predicted = nsys2prv.what_if(report, ["transfer=0"], selection=chosen)
     assert predicted.measured_ns == found.explanation.predictions[0].measured_ns
+
+
+def test_an_iteration_whose_work_the_chosen_time_cuts_at_its_begin_is_not_steady() -> None:
+    """It is found by work that repeats: it begins with a launch, which may have been before the chosen time."""
+    work = work_of([(0, 20 * n + 20, 20 * n + 40, "kernel", 20 * n) for n in range(4)])
+    steps = [(0, n, 0, 20 * n, 20 * n + 20, "kernel") for n in range(4)]
+    found = pl.DataFrame(steps, schema=phases.OCCURRENCE, orient="row")
+    part = restricted(run_of(work, ranks=1), 30, 100)
+    steady_part = window.steady(part, found, phases.projected(part.work, found), part.ranges)
+    assert [number for number, _ in steady_part.iterations] == [1, 2, 3]
+    assert [(left.iteration, left.why) for left in steady_part.left_out] == [(0, "the chosen time cuts it")]
+
+
+def windows_of_trace(report: Path, chosen: nsys2prv.Selection, output: Path) -> tuple[list[tuple[int, int]], Window]:
+    """The spans that a trace marks (ns of the run), and the window of its summary (ns of the trace)."""
+    made = nsys2prv.translate(report, output, selection=chosen, writing=nsys2prv.TraceOutput(summary=True))
+    assert made.prv is not None
+    assert made.analysis is not None
+    assert chosen.time is not None
+    marked = nsys2prv.read_prv(made.prv).intervals(70000000).select("start", "end").unique().sort("start").rows()
+    low = chosen.time[0] or 0
+    return [(start + low, end + low) for start, end in marked], made.analysis.window
 
 
 def spans_of(window: Window) -> list[tuple[int, int]]:
@@ -267,6 +290,58 @@ def test_iterations_that_a_chosen_time_cuts_are_not_steady(high: int, kept: list
     found = analyze_run(part, Question()).window
     assert [number for number, _ in found.iterations] == kept
     assert [(left.iteration, left.why) for left in found.left_out] == [(n, "the chosen time cuts it") for n in cut]
+
+
+@pytest.mark.parametrize(
+    ("queued", "high", "kept", "cut"),
+    [
+        (20, 80, [1, 2], [0, 3]),  # the work of the fourth begins later
+        (20, 60, [1], [0, 2]),
+        (0, 79, [1, 2], [0, 3]),  # only the range of the fourth is cut, not its work
+        (0, 80, [1, 2, 3], [0]),
+    ],
+)
+def test_trace_summary_and_analysis_leave_out_work_that_is_queued_at_the_end(
+    queued: int, high: int, kept: list[int], cut: list[int], tmp_path: Path
+) -> None:
+    """Steps of 20 us, of which the device works `queued` us later."""
+    us = [(20_000 * n, 20_000 * n + queued * 1000) for n in range(5)]
+    report = export(
+        tmp_path / "r.sqlite",
+        NVTX_EVENTS=(
+            "start end eventType globalTid text",
+            [(at, at + 20_000, 59, MAIN, f"step {n}") for n, (at, _) in enumerate(us)],
+        ),
+        CUPTI_ACTIVITY_KIND_RUNTIME=(
+            "start end globalTid nameId correlationId",
+            [(at + 2000, at + 3000, MAIN, "cudaLaunchKernel", n) for n, (at, _) in enumerate(us)],
+        ),
+        CUPTI_ACTIVITY_KIND_KERNEL=(
+            "start end deviceId streamId correlationId globalPid shortName",
+            [(at + 4000, at + 18_000, 0, 7, n, PROCESS, "k") for n, (_, at) in enumerate(us)],
+        ),
+    )
+    chosen = nsys2prv.Selection(time=(10_000, high * 1000))
+    found = nsys2prv.analyze(report, selection=chosen).window
+    assert [number for number, _ in found.iterations] == kept
+    assert [(left.iteration, left.why) for left in found.left_out] == [(n, "the chosen time cuts it") for n in cut]
+    marked, summary = windows_of_trace(report, chosen, tmp_path / "trace")
+    assert marked == spans_of(found)
+    assert (summary.left_out, summary.iterations) == (found.left_out, found.iterations)
+
+
+def test_the_summary_of_a_part_knows_when_ranks_began_to_record(tmp_path: Path) -> None:
+    """Rank 0 waits for the others, which do not record yet: it is not blamed in the part, as in the analysis."""
+    chosen = nsys2prv.Selection(time=(136_758_000, 570_665_000))
+    found = nsys2prv.analyze(SAMPLES / "gpt-ddp", selection=chosen)
+    output = nsys2prv.TraceOutput(summary=True)
+    made = nsys2prv.translate(
+        SAMPLES / "gpt-ddp", tmp_path / "trace", selection=chosen, writing=output, dry_run=True
+    ).analysis
+    assert made is not None
+    low = 136_758_000
+    assert {t: (s.start + low, s.end + low) for t, s in made.run.recorded.items()} == dict(found.run.recorded)
+    assert [one.id for one in made.findings] == [one.id for one in found.findings]
 
 
 @pytest.mark.parametrize(("low", "high", "kept"), [(20, 40, [1]), (20, 60, [1, 2])])
