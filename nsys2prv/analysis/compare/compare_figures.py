@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.compare.run_figures import CLASS_TIME, ITERATION_MEAN, KERNEL_TIME, RunFigures
+from nsys2prv.analysis.compare.work_of_iterations import more_work
 
 # `difference` is b less a, `change_percent` that of a (null where a is 0 or missing).
 COMPARISON = {
@@ -23,7 +24,7 @@ SUMS = ("window", "devices", "overlap", "memory")
 def compare_figures(a: RunFigures, b: RunFigures) -> pl.DataFrame:
     """Return COMPARISON of two runs. Figures of one run only, and iterations of other work, are null."""
     # Iterations of other names may be other work: epochs of one run are not the steps of the other.
-    alike = same_iterations(a, b)
+    alike = same_pattern(a, b)
     left, right = (dict(run.figures) if alike else _under_own_name(run) for run in (a, b))
     keys = [*left, *(k for k in right if k not in left)]
     rows = [(what, name, left.get((what, name)), right.get((what, name))) for what, name in keys]
@@ -38,14 +39,19 @@ def _under_own_name(run: RunFigures) -> dict[tuple[str, str], float]:
 
 
 def same_iterations(a: RunFigures, b: RunFigures) -> bool:
-    """Return False if both runs have iterations, but of other work."""
+    """Return False if both runs have iterations, but of other work, or of several times the work."""
+    return same_pattern(a, b) and more_work(a.work, b.work) is None
+
+
+def same_pattern(a: RunFigures, b: RunFigures) -> bool:
+    """Return False if both runs have iterations, but found by other ranges or work."""
     return len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
 
 
 def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int], alike: bool) -> pl.DataFrame:
     """Return COMPARISON with sums over the window divided by the number of its iterations in each run.
 
-    Not `alike`: the iterations are of other work, and changes of their sums are null.
+    Not `alike`: the iterations are of other work, and changes of their sums and means are null.
     """
     if not all(iterations):
         return table
@@ -59,7 +65,8 @@ def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int], alik
     divided = _with_changes(table.with_columns(**each))
     if alike:
         return divided
-    return divided.with_columns(pl.when(~of_window).then(c).alias(c) for c in ("difference", "change_percent"))
+    compared = ~of_window & pl.col("what").ne(ITERATION_MEAN)
+    return divided.with_columns(pl.when(compared).then(c).alias(c) for c in ("difference", "change_percent"))
 
 
 def _with_changes(table: pl.DataFrame) -> pl.DataFrame:

@@ -10,9 +10,15 @@ import polars as pl
 
 from nsys2prv.analysis.compare.average import Average
 from nsys2prv.analysis.compare.changed_findings import ChangedFindings, changed_findings
-from nsys2prv.analysis.compare.compare_figures import compare_figures, figures_per_iteration, same_iterations
+from nsys2prv.analysis.compare.compare_figures import (
+    compare_figures,
+    figures_per_iteration,
+    same_iterations,
+    same_pattern,
+)
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
+from nsys2prv.analysis.compare.work_of_iterations import more_work
 from nsys2prv.errors import UsageError, few, short
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
@@ -155,11 +161,17 @@ def _direction(share: float) -> ComparisonOutcome:
 
 def without_iterations(comparison: Comparison) -> str:
     """Return why no iterations are compared, and what to do, as a clause."""
-    if not same_iterations(comparison.a, comparison.b):
-        patterns = f"{comparison.a.iteration_pattern!r} in A, {comparison.b.iteration_pattern!r} in B"
+    a, b = comparison.a, comparison.b
+    instead = ", and --window device compares without iterations" if a.window == STEADY else ""
+    if not same_pattern(a, b):
+        patterns = f"{a.iteration_pattern!r} in A, {b.iteration_pattern!r} in B"
+        return f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both{instead}"
+    if more := more_work(a.work, b.work):
+        one, other = "BA" if more.in_b else "AB"
+        of_a, of_b = (f"{number:,.4g}" for number in more.launches)
         return (
-            f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both"
-            f"{', and --window device compares without iterations' if comparison.a.window == STEADY else ''}"
+            f"an iteration of {one} has the work of {more.times} of {other}, {of_b} launches of {short(more.kernel)} "
+            f"instead of {of_a}; --iteration names an NVTX range of the same work in both{instead}"
         )
     which = " and ".join(n for n, count in zip("AB", comparison.significance.iterations, strict=True) if not count)
     return f"no steady iterations in {which}; --iteration names their NVTX range"

@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.compare.changed_findings import StatedFinding
+from nsys2prv.analysis.compare.work_of_iterations import KernelWork, work_of_iterations
 from nsys2prv.analysis.efficiency import NcclAs
 from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
 
@@ -24,7 +25,8 @@ class RunFigures(NamedTuple):
 
     `programs`: that of each rank; `ranks`, `gpus`: how many there are; `nccl`, `window`: of the question that was
     answered; `kept`: number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`:
-    ITERATION; `findings`: the worst first; `analysis`: all of it, where it was asked for and the run is no stored one.
+    ITERATION; `findings`: the worst first; `analysis`: all of it, where it was asked for and the run is no stored one;
+    `work`: of each kernel in an iteration of the window (empty: no iterations, or a stored run).
     """
 
     name: str
@@ -39,6 +41,7 @@ class RunFigures(NamedTuple):
     iterations: pl.DataFrame
     findings: tuple[StatedFinding, ...] = ()
     analysis: Analysis | None = None
+    work: Mapping[str, KernelWork] = {}
 
     @property
     def program(self) -> str:
@@ -62,6 +65,7 @@ def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigure
         iterations=analysis.iterations,
         findings=tuple(StatedFinding(*one) for one in stated),
         analysis=analysis if whole else None,
+        work=work_of_iterations(analysis),
     )
 
 

@@ -1,0 +1,77 @@
+"""Have iterations of two runs the same work? One may be marked around several, or be found by work that is rare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.frames import KERNEL
+from nsys2prv.analysis.iterations.phases import projected
+
+# An iteration has the work of several of the other run if so large a share of its launches is of kernels that come a
+# whole number of times as often, up to so small an error, and that take as many times as long, up to another error: a
+# batch in smaller parts has more launches, but takes no longer.
+LEAST_MULTIPLIED_SHARE, COUNT_ERROR, TIME_ERROR = 0.75, 0.02, 0.25
+
+
+class KernelWork(NamedTuple):
+    """The work of a kernel in an iteration over all ranks, the mean: launches and time (ns)."""
+
+    launches: float
+    ns: float
+
+
+class MoreWork(NamedTuple):
+    """An iteration of one run has the work of several of the other.
+
+    `in_b`: that of b has more; `times`: how many times the work; `kernel`: the one that comes most often, and
+    `launches` how often in an iteration of each run, a and b.
+    """
+
+    in_b: bool
+    times: int
+    kernel: str
+    launches: tuple[float, float]
+
+
+def work_of_iterations(analysis: Analysis) -> dict[str, KernelWork]:
+    """Return the work of each kernel that the steady iterations launch, by name; nothing without iterations."""
+    run, steady = analysis.run, analysis.iterations.filter("steady")
+    count = steady.select("iteration", "repeat").n_unique()
+    task = pl.col("rank").replace_strict(run.task_by_rank, return_dtype=pl.Int64)
+    ranges = steady.select(
+        "repeat", task=task, number="iteration", start="start_ns", end=pl.col("start_ns") + pl.col("total_ns")
+    )
+    kernels = run.work.filter(pl.col("kind") == KERNEL).select("task", "launched", "name", "start", "end")
+    each = projected(kernels, ranges.sort("task", "start"))
+    sums = each.group_by("name").agg(pl.len(), ns=(pl.col("end") - pl.col("start")).sum())
+    return {str(name): KernelWork(number / count, ns / count) for name, number, ns in sums.rows()}
+
+
+def more_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> MoreWork | None:
+    """Return that an iteration of one run has the work of several of the other, None if none has (see KernelWork)."""
+    return _multiple(a, b, in_b=True) or _multiple(b, a, in_b=False)
+
+
+def _multiple(fewer: Mapping[str, KernelWork], more: Mapping[str, KernelWork], in_b: bool) -> MoreWork | None:
+    multiplied: dict[int, list[str]] = {}
+    for name in sorted(fewer.keys() & more.keys()):
+        times = round(more[name].launches / fewer[name].launches)
+        if times > 1 and _comes(times, fewer[name], more[name]):
+            multiplied.setdefault(times, []).append(name)
+    launched = {times: sum(more[name].launches for name in names) for times, names in multiplied.items()}
+    times = max(launched, key=lambda number: launched[number], default=0)
+    if not times or launched[times] < LEAST_MULTIPLIED_SHARE * sum(work.launches for work in more.values()):
+        return None
+    kernel = max(multiplied[times], key=lambda name: more[name].launches)
+    counts = (fewer[kernel].launches, more[kernel].launches)
+    return MoreWork(in_b, times, kernel, counts if in_b else (counts[1], counts[0]))
+
+
+def _comes(times: int, fewer: KernelWork, more: KernelWork) -> bool:
+    """Return whether a kernel comes and takes so many times as much in an iteration of one run as in the other's."""
+    parts = zip(fewer, more, (COUNT_ERROR, TIME_ERROR), strict=True)
+    return all(abs(much - times * little) <= error * times * little for little, much, error in parts)

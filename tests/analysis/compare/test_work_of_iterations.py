@@ -1,0 +1,76 @@
+"""Iterations of one run may have the work of several of the other: then no verdict says that they take longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from exports import MAIN, PROCESS, export
+
+import nsys2prv
+from nsys2prv.analysis.compare.work_of_iterations import KernelWork, more_work
+
+ONE = {"gemm": KernelWork(10, 1000), "add": KernelWork(30, 300), "adam": KernelWork(1, 50)}
+
+
+def times(number: float, *, longer: float, but: tuple[str, ...] = ()) -> dict[str, KernelWork]:
+    """The work of an iteration with so many times the launches, but of some kernels, and so many times the time."""
+    return {k: w if k in but else KernelWork(number * w.launches, longer * w.ns) for k, w in ONE.items()}
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        (times(10, longer=10), (True, 10, "add", (30, 300))),
+        (times(10, longer=10, but=("adam",)), (True, 10, "add", (30, 300))),  # the work that bounds the iterations
+        (times(0.5, longer=0.5), (False, 2, "add", (30, 15))),
+        (times(2, longer=2.4), (True, 2, "add", (30, 60))),  # and somewhat slower
+        (times(1, longer=2), None),
+        (times(1.5, longer=1.5), None),
+        (times(4, longer=1.2), None),  # the same batch in four parts
+        (times(2, longer=2, but=("add",)), None),  # some kernels come twice
+        ({"other": KernelWork(10, 10)}, None),
+        ({}, None),
+    ],
+)
+def test_a_whole_factor_of_nearly_all_launches_is_more_work(
+    other: dict[str, KernelWork], found: tuple[bool, int, str, tuple[int, int]] | None
+) -> None:
+    assert more_work(ONE, other) == found
+
+
+def marked(path: Path, every: int, ns: int = 50_000) -> Path:
+    """A run of 120 kernels, one each 100 us, with a range `step #` around so many each."""
+    begins = [100_000 * n for n in range(120)]
+    return export(
+        path,
+        NVTX_EVENTS=(
+            "start end eventType globalTid text",
+            [(at, at + every * 100_000 - 1000, 59, MAIN, f"step {n}") for n, at in enumerate(begins[::every])],
+        ),
+        CUPTI_ACTIVITY_KIND_RUNTIME=(
+            "start end globalTid nameId correlationId",
+            [(at + 10, at + 5000, MAIN, "cudaLaunchKernel", n) for n, at in enumerate(begins, 1)],
+        ),
+        CUPTI_ACTIVITY_KIND_KERNEL=(
+            "start end deviceId streamId correlationId globalPid shortName demangledName",
+            [(at + 9000, at + 9000 + ns, 0, 7, n, PROCESS, "gemm", "gemm") for n, at in enumerate(begins, 1)],
+        ),
+    )
+
+
+def test_ranges_around_ten_iterations_are_not_slower_than_those_around_one(tmp_path: Path) -> None:
+    one, ten = marked(tmp_path / "one.sqlite", 1), marked(tmp_path / "ten.sqlite", 10)
+    found = nsys2prv.compare(one, ten)
+    assert found.verdict.change == "unknown"
+    assert "an iteration of B has the work of 10 of A, 10 launches of gemm instead of 1;" in found.verdict.text
+    means = (
+        found.per_iteration.filter(what="iteration, mean", name="total_ns").select("a", "b", "change_percent").row(0)
+    )
+    assert means == (99_000, 999_000, None)
+    assert "an iteration of A has the work of 10 of B" in nsys2prv.compare(ten, one).verdict.text
+
+
+def test_an_iteration_with_the_same_work_may_be_slower(tmp_path: Path) -> None:
+    runs = [marked(tmp_path / f"{ns}.sqlite", 1, ns) for ns in (50_000, 95_000)]
+    assert nsys2prv.compare(*runs).verdict.change == "rank slower"
