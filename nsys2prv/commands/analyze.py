@@ -11,11 +11,9 @@ from tempfile import TemporaryDirectory
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.rules import conclude
-from nsys2prv.analysis.frames import Run, restricted
-from nsys2prv.analysis.gather.frames_of_run import GATHERED, gather
-from nsys2prv.analysis.gather.operations_of_run import with_operations
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.gather.frames_of_run import GATHERED
 from nsys2prv.analysis.metrics.sm_clock import with_clocks
-from nsys2prv.analysis.ncu.join import with_profiles
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.extraction import (
     anchors_for,
@@ -27,6 +25,7 @@ from nsys2prv.commands.extraction import (
 )
 from nsys2prv.commands.part_in_memory import part_in_memory
 from nsys2prv.commands.profiles import read_profiles
+from nsys2prv.commands.whole_run import WholeRun
 from nsys2prv.errors import NAMES_SHOWN, UsageError, few
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
@@ -120,13 +119,12 @@ def open_run(
         whole = selection.time is None and selection.nvtx is None
         asked = None if whole else Span(*chosen_span(plan, selection))
         span, left_out, refusal = part_in_memory(plan, asked, memory, limits, in_part)
-        run = gather(plan, options.hosts, [str(error) for error in failed], span)
+        run = WholeRun(plan, options.hosts, failed, memory, workers, profiles, span).frames()
         if refusal and run.work.is_empty() and STREAM in plan.objects.rows.kind:
             raise refusal
-        run = on_polars_thread(with_profiles)(run, plan, profiles)
-        run = on_polars_thread(with_operations)(run, plan, folder, limits, span)
+        _check(run, plan, span, chosen)
         run = run._replace(remarks=(*run.remarks, *left_out), foremost=(*left_out, *run.foremost))
-        yield _cut(run._replace(samples=with_clocks(run.samples, chosen)), plan, span, chosen)
+        yield run._replace(samples=with_clocks(run.samples, chosen))
 
 
 def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], profiled: bool, reports: int) -> Wanted:
@@ -179,16 +177,13 @@ def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
         yield folder
 
 
-def _cut(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> Run:
-    """Cut the run to the chosen time or range. Raises UsageError if nothing is left."""
+def _check(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> None:
+    """Refuse metrics that the reports lack, and a chosen time or range in which nothing is left. Raises UsageError."""
     if wanted and run.metrics and not run.samples and tuple(wanted) != (TENSOR,):
         raise UsageError(f"--metric: no GPU metric has this name; the metrics are: {few(run.metrics, NAMES_SHOWN)}")
-    if span is None:
-        return run
-    low, high = span
-    if run.work.is_empty() and STREAM in plan.objects.rows.kind:
+    if span and run.work.is_empty() and STREAM in plan.objects.rows.kind:
+        low, high = span
         raise UsageError(
             f"the chosen time, {low / 1e9:.6f} to {high / 1e9:.6f} s, holds no device activity; "
             f"choose another --time or --nvtx within the run's {plan.duration / 1e9:.6f} s"
         )
-    return restricted(run, low, high)

@@ -200,5 +200,8 @@ class Stages:
         from nsys2prv.analysis.recording.circumstances import recorded_uncut
         from nsys2prv.commands.whole_run import WholeRun
 
-        uncut, means = self.uncut and recorded_uncut(plan, self.uncut), self.means
-        return WholeRun(plan, self.options.hosts, self.failed, means.memory, means.workers, self.profiles, uncut)
+        means = self.means
+        run = WholeRun(plan, self.options.hosts, self.failed, means.memory, means.workers, self.profiles)
+        if self.uncut is None:
+            return run
+        return run._replace(span=Span(0, plan.duration), uncut=recorded_uncut(plan, self.uncut))

@@ -1,4 +1,4 @@
-"""All of a translated run in memory at once: its estimates, its critical path and causes of idle time, its analysis."""
+"""All of a planned run in memory at once: its frames, estimates, critical path, causes of idle time and analysis."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class WholeRun(NamedTuple):
 
     `hosts`: by pattern of report names, as for the plan; `failed`: reports that were left out; `memory`: bytes that
     this process may take (None: what is free); `profiles`: files of Nsight Compute, with which intervals of all of the
-    run are stored; `uncut`: where a part of its time is translated, when each task was recorded in all of it (merged
-    ns).
+    run are stored; `span` (merged ns): the time of it that is wanted (None: all); `uncut`: where the reports were cut
+    to that time, when each task was recorded in all of the run (merged ns).
     """
 
     plan: Plan
@@ -41,6 +41,7 @@ class WholeRun(NamedTuple):
     memory: int | None
     workers: Workers
     profiles: Sequence[Profile] = ()
+    span: Span | None = None
     uncut: Mapping[int, Span] | None = None
 
     def check(self) -> None:
@@ -49,12 +50,12 @@ class WholeRun(NamedTuple):
 
     def estimates(self, least: int) -> Estimates | None:
         """Estimate the tensor activity by class of kernels; those that last less than `least` ns are not counted."""
-        return estimate(self.plan, self.hosts, self.memory, least, self.workers.limits, self._span)
+        return estimate(self.plan, self.hosts, self.memory, least, self.workers.limits, self.span)
 
     def explained(self, families: Sequence[str]) -> tuple[RunEvents, ...]:
         """Return the events of the chosen families that need the dependency graph. Raises UsageError, OutputError."""
         self.check()
-        run, workers = self._frames(), self.workers
+        run, workers = self.frames()._replace(samples=()), self.workers
         return on_polars_thread(explained_events)(self.plan, run, families, workers.folder, workers.limits)
 
     def profiled(self, least: int) -> RunEvents:
@@ -71,23 +72,17 @@ class WholeRun(NamedTuple):
 
     def analysis(self, window: str) -> Analysis:
         """Analyze a window of the run, without GPU metrics. Raises UsageError for a range that no rank has."""
-        run = on_polars_thread(with_profiles)(self._frames(), self.plan, self.profiles)
-        return on_polars_thread(conclude)(run, Question(window=window))
+        return on_polars_thread(conclude)(self.frames()._replace(samples=()), Question(window=window))
 
-    @property
-    def _span(self) -> Span | None:
-        """Return the time of which intervals count where a part of the run is translated; None for all of it."""
-        return None if self.uncut is None else Span(0, self.plan.duration)
-
-    def _gathered(self) -> Run:
-        failed = [str(error) for error in self.failed]
-        run = gather(self.plan, self.hosts, failed, self._span)._replace(samples=())
-        return run if self.uncut is None else run._replace(recorded=self.uncut)
-
-    def _frames(self) -> Run:
-        workers = self.workers
-        run = on_polars_thread(with_operations)(self._gathered(), self.plan, workers.folder, workers.limits, self._span)
+    def frames(self) -> Run:
+        """Return the frames of the wanted time, with what Nsight Compute tells of kernels. Raises OutputError."""
+        joined, workers = on_polars_thread(with_profiles)(self._gathered(), self.plan, self.profiles), self.workers
+        run = on_polars_thread(with_operations)(joined, self.plan, workers.folder, workers.limits, self.span)
         return self._cut(run)
 
+    def _gathered(self) -> Run:
+        run = gather(self.plan, self.hosts, [str(error) for error in self.failed], self.span)
+        return run if self.uncut is None else run._replace(recorded=self.uncut)
+
     def _cut(self, run: Run) -> Run:
-        return restricted(run, *self._span) if self._span else run
+        return restricted(run, *self.span) if self.span else run

@@ -19,6 +19,7 @@ from nsys2prv.analysis.gather.stored_intervals import gathered_rows
 from nsys2prv.cli.main import cli
 from nsys2prv.commands import align as align_module
 from nsys2prv.commands import analyze as analyze_module
+from nsys2prv.commands import whole_run
 from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
@@ -154,7 +155,7 @@ class Gathered:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.reckoned = self.held = 0
         self.files: list[str] = []
-        gather = analyze_module.gather
+        gather = whole_run.gather
 
         def gathering(plan: Plan, hosts: Mapping[str, str], failed: list[str], span: Span | None) -> Run:
             run = gather(plan, hosts, failed, span)
@@ -163,7 +164,7 @@ class Gathered:
             self.held = run.work.height + run.calls.height + run.other_calls.height + run.ranges.height
             return run
 
-        monkeypatch.setattr(analyze_module, "gather", gathering)
+        monkeypatch.setattr(whole_run, "gather", gathering)
 
 
 def test_an_analysis_keeps_its_files_where_it_is_told(
