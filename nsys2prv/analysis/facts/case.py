@@ -246,7 +246,7 @@ def case_of(analysis: Analysis) -> Case:
         starved=starved(analysis, launchers, begins),
         long_steps=long_steps(analysis, begins),
         exposed=_exposed(analysis),
-        host_waits=_host_waits(analysis, count),
+        host_waits=_host_waits(analysis, launchers, count),
         framework=framework_of(analysis.run),
     )
 
@@ -265,12 +265,12 @@ def _exposed(analysis: Analysis) -> pl.DataFrame:
     return analysis.explanation.exposed.with_columns(pl.col("bytes", "^.*_ns$") / each)
 
 
-def _host_waits(analysis: Analysis, count: int) -> dict[int, float]:
+def _host_waits(analysis: Analysis, launchers: Launchers, count: int) -> dict[int, float]:
     """Return `host_waits` of a case: more than `device_waits`, as a host has all this time to spare."""
     name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
     blocked = (pl.col("kind") == "cuda") & (name.str.contains(CALL_THAT_WAITS) | (length > BLOCKED.value))
     others = analysis.run.calls.filter(blocked | (pl.col("kind") == MPI))
-    calls = pl.concat([analysis.explanation.device_waits, others])
+    calls = pl.concat([analysis.explanation.device_waits, launchers.value_waits, others])
     axis, spans = axis_over(analysis.window.spans, len(analysis.run.tasks)), analysis.window.spans
     times = axis.sums(covered_by(axis, calls, "task", spans))
     return {rank: float(times[task]) / count for task, rank in analysis.run.ranks.items()}

@@ -12,7 +12,7 @@ from nsys2prv.analysis.interval_frames import whole_with_ns
 
 MERGE = Words(
     general="one buffer, ncclGroupStart",
-    pytorch="one buffer, larger buckets, _coalescing_manager",
+    pytorch="one buffer, larger bucket_cap_mb, torch.distributed._coalescing_manager",
     jax="one array, XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=...",
 )
 

@@ -12,7 +12,8 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.system_time import system_time
-from nsys2prv.analysis.facts.thresholds import IN_ROW
+from nsys2prv.analysis.facts.thresholds import HANDOVER, IN_ROW
+from nsys2prv.analysis.facts.value_waits import value_waits
 from nsys2prv.analysis.frames import MPI, Run
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
@@ -60,19 +61,25 @@ class Gaps(NamedTuple):
 class Launchers(NamedTuple):
     """The threads that launch work: their rows, in order, and an axis of them.
 
-    `in_system`: the time on it in which they wait for the system (see system_time).
+    `in_system`: the time on it in which they wait for the system (see system_time); `value_waits`: OS calls in which
+    main threads wait for values of the device: until these have handed on, no other thread waits for the system.
     """
 
     rows: Indices
     axis: Axis
     in_system: Spans
+    value_waits: pl.DataFrame
 
 
 def find_launchers(analysis: Analysis) -> Launchers:
     """Find the threads that launch work in a run."""
     rows = analysis.run.work["caller_row"].drop_nulls().unique().sort().to_numpy()
-    axis = _axis(analysis, len(rows))
-    return Launchers(rows, axis, system_time(analysis.run, rows, axis))
+    axis, waits = _axis(analysis, len(rows)), value_waits(analysis)
+    threads = analysis.run.work.select("task", row="caller_row").drop_nulls().unique()
+    threads = threads.with_columns(thread=pl.Series(np.searchsorted(rows, threads["row"].to_numpy()), dtype=pl.Int64))
+    awaited = waits.select("task", "start", end=pl.col("end") + round(HANDOVER.value)).join(threads, on="task")
+    in_system = difference(system_time(analysis.run, rows, axis), covered_by(axis, awaited, "thread"))
+    return Launchers(rows, axis, in_system, waits)
 
 
 def _axis(analysis: Analysis, groups: int) -> Axis:
@@ -108,7 +115,7 @@ def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame) -> p
     """
     idle = idle_gaps(analysis, starved_time(analysis.window))
     axis, users, gaps = idle
-    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(analysis).items()}
+    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(analysis, launchers).items()}
     # A time counts once: memory that is allocated to load data is loading.
     in_load = _together(axis, users, load_ranges(analysis))
     in_mpi = difference(blocked["mpi"], in_load)
@@ -285,12 +292,12 @@ def _all_over(start: Times, end: Times, needed: Indices) -> Spans:
     return Spans(change[begins], change[begins + 1])
 
 
-def _blocked(analysis: Analysis) -> dict[str, pl.DataFrame]:
+def _blocked(analysis: Analysis, launchers: Launchers) -> dict[str, pl.DataFrame]:
     """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
     calls = analysis.run.calls
     return {
         "mpi": calls.filter(kind=MPI),
-        "synchronization": analysis.explanation.device_waits,
+        "synchronization": pl.concat([analysis.explanation.device_waits, launchers.value_waits]),
         "allocation": calls.filter(IS_ALLOCATION),
     }
 

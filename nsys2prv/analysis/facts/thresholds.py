@@ -70,6 +70,9 @@ NEARLY_ALL = Threshold(
     "a thread that launches less shares them with others of its process; the words for a time from there on",
 )
 HANDOVER = Threshold(500_000, "ns", "a thread wakes another of its process in 20 to 300 us while nsys records OS calls")
+VALUE_BYTES = Threshold(
+    65_536, "bytes", "losses, norms and flags have a few; a larger copy is of data, and takes time itself"
+)
 IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration or a token has more")
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 LONG_CALL = Threshold(100_000, "ns a call", "calls that make no context and load no code take 1 to 50 us")
@@ -117,6 +120,17 @@ MOSTLY_UNMATCHED = Threshold(
 WHOLE_GRAPHS = Threshold(0.2, "of the device time", "what one activity hides can change efficiency by as much")
 BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
+LATENCY_BOUND = Threshold(
+    2.0, "times", "a collective that takes twice as long as its bytes at the best rate of its kind is mostly latency"
+)
+LATENCY_BYTES = Threshold(4096, "bytes", "nccl-tests: a collective of some kB takes as long as one of 8 bytes")
+SMALL_COLLECTIVES = Threshold(10, "an iteration", "fewer, as for a loss, a norm and a barrier, belong to an iteration")
+BESIDE_SMALL = Threshold(
+    0.5, "of a transfer", "with more compute before it, a small collective may need the result of the one before"
+)
+OF_FORWARD = Threshold(
+    0.1, "of the transfers", "forward passes that all-reduce activations do it as long as backward ones"
+)
 CONTENDED = Threshold(1.1, "times", "below that, contention is not told from the spread of kernels")
 PINNED_SAVED = Threshold(
     0.67, "of their time", "pinned memory moves 3 to 10 times as much a second, and in the background"

@@ -38,13 +38,15 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     cost, mean = case.idle("synchronized")
     if not cost:
         return
-    calls = case.kept_calls(case.device_waits)
+    values = case.kept_calls(case.launchers.value_waits)
+    calls = pl.concat([case.kept_calls(case.device_waits), values])
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, _ = by_name.sort("ns", "name", descending=[True, False]).row(0)
     by_polling = name in QUERIES
+    by_value = values["name"].cast(pl.String).is_in([name]).any()
     graphs = advice_on_graphs(case)
     meanwhile = graphs_meanwhile(case, mean) if graphs else ""
-    call = f"{name} (polling)" if by_polling else name
+    call = f"{name} (polling)" if by_polling else f"Waiting for values (in `{name}`)" if by_value else name
     yield Finding(
         "host-synchronization",
         f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched{meanwhile}",

@@ -33,8 +33,10 @@ from nsys2prv.analysis.findings.memory_near_full import memory_near_full
 from nsys2prv.analysis.findings.migrations import migrations
 from nsys2prv.analysis.findings.pauses import pauses
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
+from nsys2prv.analysis.findings.repeated_reductions import repeated_reductions
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
+from nsys2prv.analysis.findings.small_collectives import small_collectives
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.unaligned_products import unaligned_products
@@ -48,6 +50,8 @@ Rule = Callable[[Case], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     doubtful_recording,
     exposed_transfer,
+    small_collectives,
+    repeated_reductions,
     exposed_waiting,
     late_rank,
     late_ranks,

@@ -1,0 +1,45 @@
+"""Transfers of single NCCL kernels: how long each takes, and how long its device computes nothing meanwhile."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.communication.computed import computed_until
+from nsys2prv.analysis.communication.waiting import EXCHANGE
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.frames import NCCL, WORK
+from nsys2prv.intervals.spans import time_in
+
+# NCCL kernels, with when and by which thread they were launched, and their grid. Times in ns: `transfer_ns` from when
+# the last rank came (see EXCHANGE) to the end, `exposed_ns` the part in which the device computes nothing, and
+# `between_ns` how long it computed since the end of the NCCL kernel before.
+TRANSFER = {
+    **EXCHANGE,
+    **{name: WORK[name] for name in ("launched", "caller_row", "shape")},
+    "transfer_ns": pl.Int64(),
+    "exposed_ns": pl.Int64(),
+    "between_ns": pl.Int64(),
+}
+
+
+def nccl_transfers(case: Case) -> pl.DataFrame:
+    """Return TRANSFER of the NCCL kernels that the window holds whole, by device in order of start."""
+    run, spans = case.run, case.analysis.window.spans
+    known = case.analysis.explanation.exchanges.filter(
+        pl.col("kind").cast(pl.String) == NCCL, pl.col("device").is_not_null()
+    )
+    known = known.with_columns(run.work[name].gather(known["index"]) for name in ("launched", "caller_row", "shape"))
+    known = known.sort("device", "start", "row")
+    before = pl.col("end").shift(1).over("device").clip(upper_bound=pl.col("start"))
+    known = known.with_columns(before=before.fill_null(pl.col("start")))
+    times = ("before", "start", "ready", "end")
+    until = computed_until(run, known, spans, times)
+    computed = {name: pl.Series(ns, dtype=pl.Int64) for name, ns in zip(times, until, strict=True)}
+    inside = time_in(spans, known["end"].to_numpy()) - time_in(spans, known["start"].to_numpy())
+    transfer = pl.col("end") - pl.col("ready")
+    timed = known.with_columns(
+        transfer_ns=transfer,
+        exposed_ns=transfer - (computed["end"] - computed["ready"]),
+        between_ns=computed["start"] - computed["before"],
+    ).filter(pl.Series(inside, dtype=pl.Int64) == pl.col("end") - pl.col("start"))
+    return timed.select(pl.col(c).cast(t) for c, t in TRANSFER.items())
