@@ -1,4 +1,4 @@
-"""Many short NCCL operations in an iteration: their launches cost more than what they send."""
+"""Many short NCCL operations in a row: their launches cost more than what they send."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.thresholds import MANY_OPERATIONS, SHORT_KERNEL
-from nsys2prv.analysis.frames import KERNEL, NCCL
-from nsys2prv.analysis.interval_frames import whole_with_ns
+from nsys2prv.analysis.facts.nccl_transfers import nccl_transfers
+from nsys2prv.analysis.facts.thresholds import BESIDE_SMALL, MANY_OPERATIONS, SHORT_KERNEL
 
 MERGE = Words(
     general="one buffer, ncclGroupStart",
@@ -18,22 +17,25 @@ MERGE = Words(
 
 
 def advice_on_operations(case: Case, rank: int | None = None) -> str:
-    """Return advice on short NCCL kernels if a rank (None: any) launches many, and they are half of its kernels.
+    """Return advice on short NCCL kernels if a rank (None: any) launches many in rows; else an empty text.
 
-    Else an empty text, also without iterations. A rank for which others wait does not wait in its own kernels: they
-    take as long as the transfer.
+    In a row, a kernel follows another one of its operation, and hardly anything computes between, as where gradients
+    or parameters are sent one by one. Without iterations the text is empty. Transfers count, not waiting for others.
     """
     own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=-1) == rank
-    kernels = whole_with_ns(case.run.work.filter(pl.col("kind").is_in([NCCL, KERNEL]), own), case.analysis.window.spans)
-    operations = kernels.filter(pl.col("kind") == NCCL)
+    operations = nccl_transfers(case).filter(own)
     ranks = max(operations["task"].n_unique(), 1)
-    count = operations.height / ranks / case.step_count
-    many = count >= MANY_OPERATIONS.value and 2 * operations.height >= kernels.height
-    if not case.analysis.window.iterations or not many or _median(operations["ns"]) >= SHORT_KERNEL.value:
+    alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
+    rows = operations.filter(alike, pl.col("between_ns") <= BESIDE_SMALL.value * pl.col("transfer_ns"))
+    each = _median(rows["transfer_ns"])
+    if not case.analysis.window.iterations or each >= SHORT_KERNEL.value:
+        return ""
+    in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
+    if in_rows < MANY_OPERATIONS.value:
         return ""
     return (
-        f"A rank launches {count:.0f} NCCL kernels of {_median(operations['ns']) / 1000:.0f} us an iteration: merge "
-        f"what they send into fewer, larger messages ({MERGE.of(case.framework)})."
+        f"A rank launches {count:.0f} NCCL kernels an iteration, {in_rows:.0f} of them one after another "
+        f"({each / 1000:.0f} us each): merge what they send into fewer, larger messages ({MERGE.of(case.framework)})."
     )
 
 

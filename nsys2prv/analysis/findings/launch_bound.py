@@ -158,7 +158,8 @@ def _of_launches(case: Case, kernels: float, median: float, gap: float, seen: Se
     `gap`: time of a kernel in which the device has no work (ns); `seen`: what samples say. A CUDA graph holds no call
     that waits for the device (CUDA programming guide, prohibited operations of a capture).
     """
-    launch_less = advice_on_operations(case) or _of_graphs(case) or LAUNCH_LESS.of(case.framework)
+    operations = advice_on_operations(case)
+    launch_less = f"{operations}{' ' * bool(operations)}{_of_graphs(case) or LAUNCH_LESS.of(case.framework)}"
     return (
         f"Launch-bound: {kernels:,.0f} kernels of {median / 1000:.1f} us leave the device without work",
         f"{_processes_for_gpus(case)}{_advice_on_places(case, gap, seen)}{_advice_on_waits(case)}"
