@@ -122,9 +122,9 @@ def open_run(
         run = WholeRun(plan, options.hosts, failed, memory, workers, profiles, span).frames()
         if refusal and run.work.is_empty() and STREAM in plan.objects.rows.kind:
             raise refusal
+        run = run._replace(samples=with_clocks(run.samples, chosen))
         _check(run, plan, span, chosen)
-        run = run._replace(remarks=(*run.remarks, *left_out), foremost=(*left_out, *run.foremost))
-        yield run._replace(samples=with_clocks(run.samples, chosen))
+        yield run._replace(remarks=(*run.remarks, *left_out), foremost=(*left_out, *run.foremost))
 
 
 def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], profiled: bool, reports: int) -> Wanted:
