@@ -168,10 +168,11 @@ def without_iterations(comparison: Comparison) -> str:
         return f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both{instead}"
     if more := more_work(a.work, b.work):
         one, other = "BA" if more.in_b else "AB"
-        of_a, of_b = (f"{number:,.4g}" for number in more.launches)
+        least, most = (f"{number:,.0f}" for number in sorted(more.launches))
         return (
-            f"an iteration of {one} has the work of {more.times} of {other}, {of_b} launches of {short(more.kernel)} "
-            f"instead of {of_a}; --iteration names an NVTX range of the same work in both{instead}"
+            f"an iteration of {one} does the work of {more.times} iterations of {other}, {most} launches of "
+            f"{short(more.kernel)} instead of {least}; --iteration names an NVTX range of the same work in both"
+            f"{instead}"
         )
     which = " and ".join(n for n, count in zip("AB", comparison.significance.iterations, strict=True) if not count)
     return f"no steady iterations in {which}; --iteration names their NVTX range"

@@ -1,4 +1,4 @@
-"""Have iterations of two runs the same work? One may be marked around several, or be found by work that is rare."""
+"""Do iterations of two runs the same work? One may be marked around several, or be found by work that is rare."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.frames import KERNEL
 from nsys2prv.analysis.iterations.phases import projected
 
-# An iteration has the work of several of the other run if so large a share of its launches is of kernels that come a
+# An iteration does the work of several of the other run if so large a share of its launches is of kernels that come a
 # whole number of times as often, up to so small an error, and that take as many times as long, up to another error: a
 # batch in smaller parts has more launches, but takes no longer.
 LEAST_MULTIPLIED_SHARE, COUNT_ERROR, TIME_ERROR = 0.75, 0.02, 0.25
 
 
 class KernelWork(NamedTuple):
-    """The work of a kernel in an iteration over all ranks, the mean: launches and time (ns)."""
+    """The work of a kernel in an iteration of a rank, the mean: launches and time (ns)."""
 
     launches: float
     ns: float
 
 
 class MoreWork(NamedTuple):
-    """An iteration of one run has the work of several of the other.
+    """An iteration of one run does the work of several of the other.
 
     `in_b`: that of b has more; `times`: how many times the work; `kernel`: the one that comes most often, and
     `launches` how often in an iteration of each run, a and b.
@@ -40,7 +40,7 @@ class MoreWork(NamedTuple):
 def work_of_iterations(analysis: Analysis) -> dict[str, KernelWork]:
     """Return the work of each kernel that the steady iterations launch, by name; nothing without iterations."""
     run, steady = analysis.run, analysis.iterations.filter("steady")
-    count = steady.select("iteration", "repeat").n_unique()
+    count = steady.select("iteration", "repeat", "rank").n_unique()
     task = pl.col("rank").replace_strict(run.task_by_rank, return_dtype=pl.Int64)
     ranges = steady.select(
         "repeat", task=task, number="iteration", start="start_ns", end=pl.col("start_ns") + pl.col("total_ns")
@@ -52,7 +52,7 @@ def work_of_iterations(analysis: Analysis) -> dict[str, KernelWork]:
 
 
 def more_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> MoreWork | None:
-    """Return that an iteration of one run has the work of several of the other, None if none has (see KernelWork)."""
+    """Return that an iteration of one run does the work of several of the other, None if none does (see KernelWork)."""
     return _multiple(a, b, in_b=True) or _multiple(b, a, in_b=False)
 
 

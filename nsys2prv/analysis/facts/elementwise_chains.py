@@ -44,6 +44,6 @@ def advice_on_loops(case: Case, kernels: float) -> str:
     if looped < PART_OF_LAUNCHES.value * kernels:
         return ""
     return (
-        f"{looped:,.0f} of them are elementwise kernels one after another, as of a loop over parameters: "
+        f"{looped:,.0f} of the kernels are elementwise ones in a row, as of a loop over parameters: "
         f"{ONE_FOR_ALL.of(case.framework)}. "
     )

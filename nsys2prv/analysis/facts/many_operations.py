@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.nccl_transfers import nccl_transfers
-from nsys2prv.analysis.facts.thresholds import BESIDE_SMALL, MANY_OPERATIONS, SHORT_KERNEL
+from nsys2prv.analysis.facts.thresholds import IN_ONE_ROW, MANY_OPERATIONS, SHORT_KERNEL
 
 MERGE = Words(
     general="one buffer, ncclGroupStart",
@@ -26,7 +26,7 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     operations = nccl_transfers(case).filter(own)
     ranks = max(operations["task"].n_unique(), 1)
     alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
-    rows = operations.filter(alike, pl.col("between_ns") <= BESIDE_SMALL.value * pl.col("transfer_ns"))
+    rows = operations.filter(alike, pl.col("between_ns") <= IN_ONE_ROW.value * pl.col("transfer_ns"))
     each = _median(rows["transfer_ns"])
     if not case.analysis.window.iterations or each >= SHORT_KERNEL.value:
         return ""

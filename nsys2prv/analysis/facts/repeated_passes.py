@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.long_steps import steps_of_ranks
 from nsys2prv.analysis.facts.nccl_transfers import nccl_transfers
-from nsys2prv.analysis.facts.thresholds import LOW, OF_FORWARD
+from nsys2prv.analysis.facts.thresholds import LOW, OF_FORWARD, SAME_REDUCTION
 from nsys2prv.analysis.frames import GRAPH, KERNEL
 from nsys2prv.analysis.interval_frames import at_longest
 
@@ -46,9 +46,9 @@ def find_repeated(case: Case) -> Repeated | None:
     """Find reductions of the same gradients in several passes of each iteration; None where they are not certain.
 
     Those are the all-reduces that threads of backward passes launch, in each pass the same ones in order: of equal
-    bytes, grid and communicator. A pass begins where the thread that launches most others launches, as in a forward
-    pass. Kernels of an optimizer run only outside of them, and other threads all-reduce hardly anything: that of
-    activations repeats, too.
+    bytes, grid and communicator, without bytes in the report of like transfer times. A pass begins where the thread
+    that launches most others launches, as in a forward pass. Kernels of an optimizer run only outside of them, and
+    other threads all-reduce hardly anything: that of activations repeats, too.
     """
     run = case.run
     threads = [row for row, label in enumerate(run.row_labels) if label.startswith(BACKWARD)]
@@ -60,20 +60,33 @@ def find_repeated(case: Case) -> Repeated | None:
     if int(every.filter(~backward)["transfer_ns"].sum()) > OF_FORWARD.value * int(own["transfer_ns"].sum()):
         return None
     passes = _with_passes(case, own, ~backward)
+    if passes.is_empty():
+        return None
     by_step = passes.group_by(_STEP).agg(
         pl.col("pass").n_unique(), first=pl.col("launched").min(), last=pl.col("launched").max()
     )
     count, per_pass = int(by_step["pass"][0]), passes.group_by(*_STEP, "pass").len()["len"]
-    alike = passes.group_by("task", "place").agg(pl.col("bytes", "shape", "communicator").n_unique())
-    same = alike.select(pl.all_horizontal(pl.col("bytes", "shape", "communicator") == 1).all()).item()
-    if count < 2 or by_step["pass"].n_unique() > 1 or per_pass.n_unique() > 1 or not same:
+    if count < 2 or by_step["pass"].n_unique() > 1 or per_pass.n_unique() > 1:
         return None
-    if not _one_optimizer(case, by_step):
+    if not _same_in_each_pass(passes) or not _one_optimizer(case, by_step):
         return None
     early = passes.filter(pl.col("pass") < pl.col("pass").max().over(_STEP), pl.col("last").is_not_null())
     exposed = case.of_device(float(early["exposed_ns"].sum()))
     at = early.select(at_longest("exposed_ns", "ready")).item()
     return Repeated(count, int(per_pass[0]), exposed, min(exposed, case.gain("transfer=0")), at)
+
+
+def _same_in_each_pass(passes: pl.DataFrame) -> bool:
+    """Return True if the reductions at one place of all passes may be of the same gradients."""
+    alike = passes.group_by("task", "place").agg(pl.col("bytes", "shape", "communicator").n_unique())
+    if not alike.select(pl.all_horizontal(pl.col("bytes", "shape", "communicator") == 1).all()).item():
+        return False
+    nth = pl.col("pass").rank("dense").over(_STEP)
+    # Several parts without bytes sum up to 0.
+    unknown = passes.filter(pl.col("bytes").fill_null(0) == 0)
+    times = unknown.group_by("task", "place", nth).agg(pl.col("transfer_ns").median())
+    spread = times.group_by("task", "place").agg(least=pl.col("transfer_ns").min(), most=pl.col("transfer_ns").max())
+    return bool((spread["most"] <= SAME_REDUCTION.value * spread["least"]).all())
 
 
 def _with_passes(case: Case, own: pl.DataFrame, forward: pl.Expr) -> pl.DataFrame:

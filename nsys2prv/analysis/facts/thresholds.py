@@ -120,14 +120,8 @@ MOSTLY_UNMATCHED = Threshold(
 WHOLE_GRAPHS = Threshold(0.2, "of the device time", "what one activity hides can change efficiency by as much")
 BANDWIDTH = Threshold(0.5, "of the highest", "equal links give like rates for messages of one size")
 BANDWIDTH_BYTES = Threshold(1e6, "bytes an operation", "smaller operations are bound by latency")
-LATENCY_BOUND = Threshold(
-    2.0, "times", "a collective that takes twice as long as its bytes at the best rate of its kind is mostly latency"
-)
-LATENCY_BYTES = Threshold(4096, "bytes", "nccl-tests: a collective of some kB takes as long as one of 8 bytes")
-SMALL_COLLECTIVES = Threshold(10, "an iteration", "fewer, as for a loss, a norm and a barrier, belong to an iteration")
-BESIDE_SMALL = Threshold(
-    0.5, "of a transfer", "with more compute before it, a small collective may need the result of the one before"
-)
+IN_ONE_ROW = Threshold(0.5, "of a transfer", "with more compute before it, an operation sends the result of that")
+SAME_REDUCTION = Threshold(1.5, "times", "transfers of equal bytes repeat within a few percent where ranks are ready")
 OF_FORWARD = Threshold(
     0.1, "of the transfers", "forward passes that all-reduce activations do it as long as backward ones"
 )

@@ -18,8 +18,9 @@ TO_HOST = "Device-to-Host"
 
 def value_waits(analysis: Analysis) -> pl.DataFrame:
     """Return the OS calls (CALLS) in which main threads wait for values; none unless they do in half of iterations."""
-    found = _waits(analysis.run, analysis.explanation.device_waits)
-    iterations = max(len(analysis.window.iterations), 1)
+    found, iterations = _waits(analysis.run, analysis.explanation.device_waits), len(analysis.window.iterations)
+    if not iterations:
+        return found.clear()
     counts = whole_with_ns(found, analysis.window.spans).group_by("task").len()["len"].to_list()
     return found if max(counts, default=0) >= RECURS.value * iterations else found.clear()
 

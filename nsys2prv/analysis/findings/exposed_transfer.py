@@ -9,7 +9,6 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.repeated_passes import saved_by_reducing_once
-from nsys2prv.analysis.facts.small_rows import saved_by_merging
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL
@@ -68,15 +67,15 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     if not gain or gain < LOW.value * case.iteration_ns:
         yield from _as_slow_hosts(case, operation, exposed * each, at)
         return
-    # What fewer collectives save is a finding of its own, and no network shortens a latency.
-    fewer = saved_by_merging(case) + saved_by_reducing_once(case)
+    # What fewer collectives save is a finding of its own.
+    fewer = saved_by_reducing_once(case)
     rest = gain - fewer
     if rest < LOW.value * case.iteration_ns:
         return
     yield Finding(
         "exposed-transfer",
         f"Transfers ({operation}) are not hidden: an ideal network would save {text_ms(rest)} {case.unit}"
-        f"{' more than fewer collectives' if fewer else ''}{in_turn}, a real one about half",
+        f"{' beyond what fewer collectives save' if fewer else ''}{in_turn}, a real one about half",
         ATTAINABLE.value * rest,
         ADVICE_PROGRESS if _asynchronous(named) else _advice(case, kind, exposed * each),
         evidence={

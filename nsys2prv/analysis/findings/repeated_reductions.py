@@ -23,7 +23,8 @@ def repeated_reductions(case: Case) -> Iterator[Finding]:
         found.saved_ns,
         "Reduce them in the last pass alone: put the others into `with model.no_sync():` (DistributedDataParallel), "
         "forward and backward. Then ranks wait for each other once, too"
-        + (". Hosts are slower than these transfers, and launch less then." if slow_hosts else "."),
+        + (". The hosts are the slower part here; they launch less then, too." if slow_hosts else "."),
+        iterations=case.iterations,
         evidence={
             "passes": found.passes,
             "reductions_a_pass": found.reductions,

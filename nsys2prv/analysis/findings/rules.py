@@ -36,7 +36,6 @@ from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.repeated_reductions import repeated_reductions
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
-from nsys2prv.analysis.findings.small_collectives import small_collectives
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.unaligned_products import unaligned_products
@@ -50,7 +49,6 @@ Rule = Callable[[Case], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     doubtful_recording,
     exposed_transfer,
-    small_collectives,
     repeated_reductions,
     exposed_waiting,
     late_rank,

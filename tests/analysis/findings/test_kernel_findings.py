@@ -36,7 +36,7 @@ def test_a_loop_over_tensors_is_named_where_it_launches_many_kernels(looped: int
     times = [990 * n // len(kinds) for n in range(len(kinds))]
     kernels = ", ".join(f"{kind} @{at} {at + 1}-{at + 2}" for kind, at in zip(kinds, times, strict=True))
     advice = findings_of(program(f"0| {kernels}"))["launch-bound"].advice
-    assert (f"{looped} of them are elementwise kernels one after another" in advice) == named
+    assert (f"{looped} of the kernels are elementwise ones in a row" in advice) == named
 
 
 def test_the_softmax_of_a_loss_is_no_attention() -> None:

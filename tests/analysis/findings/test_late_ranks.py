@@ -148,7 +148,7 @@ def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]
 
 def test_a_title_says_what_can_be_gained_if_that_is_far_less_than_the_delay() -> None:
     assert gains_less(5e6, 9e6) == ""
-    assert gains_less(4e6, 9e6) == "; removing it gains at most 4.00 ms, as other hosts are busy, too"
+    assert gains_less(4e6, 9e6) == "; removing this delay gains at most 4.00 ms, as other hosts are busy, too"
 
 
 @pytest.mark.parametrize(

@@ -253,7 +253,7 @@ def test_an_iteration_whose_work_the_chosen_time_cuts_at_its_begin_is_not_steady
     steps = [(0, n, 0, 20 * n, 20 * n + 20, "kernel") for n in range(4)]
     found = pl.DataFrame(steps, schema=phases.OCCURRENCE, orient="row")
     part = restricted(run_of(work, ranks=1), 30, 100)
-    steady_part = window.steady(part, found, phases.projected(part.work, found), part.ranges)
+    steady_part = window.steady(part, part.ranges, found, phases.projected(part.work, found))
     assert [number for number, _ in steady_part.iterations] == [1, 2, 3]
     assert [(left.iteration, left.why) for left in steady_part.left_out] == [(0, "the chosen time cuts it")]
 
