@@ -56,7 +56,8 @@ def test_a_stored_run_is_the_side_of_a_comparison_that_it_was(db: str) -> None:
     found = run_figures(nsys2prv.analyze(HALO), "mpi-halo (run 1)")
     stored = read_run(done)
     assert_frame_equal(stored.iterations, found.iterations)
-    assert stored._replace(iterations=found.iterations) == found
+    # The launches of an iteration are not stored.
+    assert stored._replace(iterations=found.iterations, work=found.work) == found
 
 
 @pytest.mark.parametrize("how", [None, 1])

@@ -92,16 +92,17 @@ def test_intermediate_files_go_where_they_are_told_and_vanish(
     spill.mkdir()
     (tmp_path / "out").mkdir()
     wanted = nsys2prv.translate(mpi_halo, tmp_path / "plain", execution=nsys2prv.Execution(jobs=1))
-    take_all = extract_module._take_all
+    extract_whole = extract_module._extract_whole
 
     def looked(*arguments: object) -> None:
         seen.append((left_in(spill), left_in(tmp_path / "out")))
-        take_all(*arguments)  # type: ignore[arg-type]
+        extract_whole(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(extract_module, "_take_all", looked)
+    monkeypatch.setattr(extract_module, "_extract_whole", looked)
     made = nsys2prv.translate(
         mpi_halo, tmp_path / "out" / "trace", execution=nsys2prv.Execution(jobs=1, spill_dir=spill)
     )
+    assert seen
     assert all(len(there) == len(beside) == 1 for there, beside in seen)
     assert left_in(spill) == []
     assert left_in(tmp_path / "out") == [f"trace{e}" for e in (".align.json", ".pcf", ".prv", ".row")]
