@@ -168,7 +168,7 @@ def without_iterations(comparison: Comparison) -> str:
         return f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both{instead}"
     if more := more_work(a.work, b.work):
         one, other = "BA" if more.in_b else "AB"
-        least, most = (f"{number:,.0f}" for number in sorted(more.launches))
+        least, most = (f"{number:,.0f}" for number in more.launches)
         return (
             f"an iteration of {one} does the work of {more.times} iterations of {other}, {most} launches of "
             f"{short(more.kernel)} instead of {least}; --iteration names an NVTX range of the same work in both"

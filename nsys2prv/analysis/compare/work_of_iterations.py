@@ -28,7 +28,7 @@ class MoreWork(NamedTuple):
     """An iteration of one run does the work of several of the other.
 
     `in_b`: that of b has more; `times`: how many times the work; `kernel`: the one that comes most often, and
-    `launches` how often in an iteration of each run, a and b.
+    `launches` how often in an iteration of each run, the lesser first.
     """
 
     in_b: bool
@@ -67,8 +67,7 @@ def _multiple(fewer: Mapping[str, KernelWork], more: Mapping[str, KernelWork], i
     if not times or launched[times] < LEAST_MULTIPLIED_SHARE * sum(work.launches for work in more.values()):
         return None
     kernel = max(multiplied[times], key=lambda name: more[name].launches)
-    counts = (fewer[kernel].launches, more[kernel].launches)
-    return MoreWork(in_b, times, kernel, counts if in_b else (counts[1], counts[0]))
+    return MoreWork(in_b, times, kernel, (fewer[kernel].launches, more[kernel].launches))
 
 
 def _comes(times: int, fewer: KernelWork, more: KernelWork) -> bool:

@@ -22,16 +22,16 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     In a row, a kernel follows another one of its operation, and hardly anything computes between, as where gradients
     or parameters are sent one by one. Without iterations the text is empty. Transfers count, not waiting for others.
     """
+    if not case.analysis.window.iterations:
+        return ""
     own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=-1) == rank
     operations = nccl_transfers(case).filter(own)
     ranks = max(operations["task"].n_unique(), 1)
     alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
     rows = operations.filter(alike, pl.col("between_ns") <= IN_ONE_ROW.value * pl.col("transfer_ns"))
     each = _median(rows["transfer_ns"])
-    if not case.analysis.window.iterations or each >= SHORT_KERNEL.value:
-        return ""
     in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
-    if in_rows < MANY_OPERATIONS.value:
+    if in_rows < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
         return ""
     return (
         f"A rank launches {count:.0f} NCCL kernels an iteration, {in_rows:.0f} of them one after another "

@@ -52,11 +52,11 @@ def find_repeated(case: Case) -> Repeated | None:
     """
     run = case.run
     threads = [row for row, label in enumerate(run.row_labels) if label.startswith(BACKWARD)]
+    if not threads or not case.analysis.window.iterations:
+        return None
     every = nccl_transfers(case).filter(pl.col("operation") == "AllReduce")
     backward = pl.col("caller_row").is_in(threads)
     own = every.filter(backward)
-    if not case.analysis.window.iterations or own.is_empty():
-        return None
     if int(every.filter(~backward)["transfer_ns"].sum()) > OF_FORWARD.value * int(own["transfer_ns"].sum()):
         return None
     passes = _with_passes(case, own, ~backward)

@@ -23,7 +23,7 @@ def times(number: float, *, longer: float, but: tuple[str, ...] = ()) -> dict[st
     [
         (times(10, longer=10), (True, 10, "add", (30, 300))),
         (times(10, longer=10, but=("adam",)), (True, 10, "add", (30, 300))),  # the work that bounds the iterations
-        (times(0.5, longer=0.5), (False, 2, "add", (30, 15))),
+        (times(0.5, longer=0.5), (False, 2, "add", (15, 30))),
         (times(2, longer=2.4), (True, 2, "add", (30, 60))),  # and somewhat slower
         (times(1, longer=2), None),
         (times(1.5, longer=1.5), None),
@@ -77,3 +77,9 @@ def test_ranges_around_ten_iterations_are_not_slower_than_those_around_one(tmp_p
 def test_an_iteration_with_the_same_work_may_be_slower(tmp_path: Path) -> None:
     runs = [marked(tmp_path / f"{ns}.sqlite", 1, ns) for ns in (50_000, 95_000)]
     assert nsys2prv.compare(*runs).verdict.change == "rank slower"
+
+
+def test_more_ranks_are_not_more_work_of_an_iteration(gpt_ddp: list[Path]) -> None:
+    found = nsys2prv.compare(gpt_ddp[0], gpt_ddp, anyway=True)
+    assert "does the work of" not in found.verdict.text
+    assert found.verdict.text.startswith("It cannot be told if B is slower: 3 and 3 steady iterations are too few")

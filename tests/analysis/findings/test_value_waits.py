@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from programs import findings_of, program
+from programs import analysis_of, findings_of, program
 
+from nsys2prv.analysis.facts.value_waits import value_waits
 from nsys2prv.analysis.frames import COPY, Run
 
 READING = "k @0 2-300, c:Device-to-Host @15 300-301, os:futex 10-320, k @400 402-990"
@@ -53,3 +54,9 @@ def test_a_wait_for_a_value_empties_the_device() -> None:
 def test_other_calls_wait_for_no_value(run: Run) -> None:
     found = findings_of(run)
     assert "Waiting for values" not in found.get("host-synchronization", found["missing-data"]).title
+
+
+def test_without_iterations_no_call_recurs() -> None:
+    made = analysis_of(reading())
+    assert value_waits(made).height == len(made.window.iterations) == 6
+    assert value_waits(made._replace(window=made.window._replace(iterations=()))).is_empty()
