@@ -7,25 +7,27 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.starved import idle_gaps
 from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import tasks_of_devices
 from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
 from nsys2prv.errors import short
 from nsys2prv.families.nvtx.range_patterns import pattern_of
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.intervals.spans import Spans, union
 
 
 class Pause(NamedTuple):
     """Idle times of devices between two activities: their names, and the innermost range that is mostly open.
 
-    `range`: empty without one; `share`: of the time without launched work.
+    `range`: empty without one; `share`: of the time without launched work; `spans`: these times (ns of the trace).
     """
 
     after: str
     before: str
     range: str
     share: float
+    spans: Spans
 
 
 class Places(NamedTuple):
@@ -61,7 +63,13 @@ def _chief(case: Case, gaps: pl.DataFrame, least_share: float, pause_ns: float =
         return None
     after, before, ns = by_place.row(-1)
     own = gaps.filter(pl.col("after") == after, pl.col("before") == before)
-    return Pause(after, before, _range(case, own), ns / total)
+    start, length = (own[c].to_numpy() for c in ("start", "ns"))
+    return Pause(after, before, _range(case, own), ns / total, union(start, start + length))
+
+
+def seen_in_pause(case: Case, pause: Pause | None, covered: Spans) -> Seen:
+    """Return what samples say of hosts in a pause; without one, in all the time that it was sought in, `covered`."""
+    return seen_functions(case, pause.spans if pause else covered)
 
 
 def pause_text(pause: Pause | None) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import COPIES
+from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.facts.thresholds import LOOP_OVER_TENSORS, PART_OF_LAUNCHES
 
 ELEMENTWISE = "elementwise"
@@ -22,11 +24,15 @@ ONE_FOR_ALL = Words(
 def elementwise_chains(case: Case) -> pl.DataFrame:
     """Return `start`, `ns`, `longest` (ns) and `work` (rows of Run.work) of each chain of two kernels or more.
 
-    A chain is a row of elementwise kernels of a stream, with nothing but casts and copies between them.
+    A chain is a row of elementwise kernels of a stream in an iteration, with nothing but casts and copies between them.
     """
     kernels = case.kernels().sort("device", "row", "start")
+    # A stream may hold nothing else, as of a stencil.
+    step = np.searchsorted(step_begins(case.analysis)["begin"].to_numpy(), kernels["start"].to_numpy(), side="right")
+    kernels = kernels.with_columns(step=pl.Series(step, dtype=pl.Int64))
     elementwise, of_chain = pl.col("family") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
-    begins = ~of_chain.fill_null(False) | pl.col("row").ne_missing(pl.col("row").shift(1))
+    another = (pl.col(c).ne_missing(pl.col(c).shift(1)) for c in ("row", "step"))
+    begins = pl.any_horizontal(~of_chain.fill_null(False), *another)
     numbered = kernels.with_columns(chain=begins.cum_sum()).filter(elementwise)
     grouped = numbered.group_by("device", "row", "chain", maintain_order=True).agg(
         "work", pl.col("start").first(), pl.col("ns").sum(), longest=pl.col("ns").max()

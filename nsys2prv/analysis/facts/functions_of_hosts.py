@@ -28,6 +28,15 @@ LIBRARIES = (
     (re.compile(r"libcupti\b"), "the profiler"),
     (re.compile(r"libcuda\b"), "CUDA's driver"),
     (re.compile(r"(?:lib)?python3"), "the interpreter"),
+    (re.compile(r"lib(?:z|zstd|lz4|lzma|bz2|snappy|deflate|isal|blosc2?)\b"), "compressed data"),
+    (re.compile(r"(?:lib(?:(?:turbo)?jpeg|png16|webp|tiff)|_imaging)\b"), "decoding images"),
+    (re.compile(r"lib(?:avcodec|avformat|swscale|dav1d)\b"), "decoding video"),
+    (re.compile(r"lib(?:hdf5|netcdf|arrow|parquet|lmdb)"), "reading files"),
+)
+# Functions and modules of PyTorch and NumPy that make random numbers on the host.
+MAKES_RANDOM = (
+    r"CPUGeneratorImpl|\bcpu::(?:normal|uniform|random|bernoulli|exponential)"
+    r"|_(?:mt19937|philox|pcg64|sfc64|bounded_integers)\b|\bmtrand\b"
 )
 
 
@@ -130,7 +139,19 @@ def _seen(samples: pl.DataFrame, what: str) -> Seen:
     if not said:
         files = _shares(samples, "file").head(IN_TEXT)
         said = _listed(files["share"].to_list(), [_module_said(file or "?") for file in files["file"]])
-    return Seen(count, named, f"of the {count:,} {what} {said}" if said else "")
+    return Seen(count, named, f"of the {count:,} {what} {said}{_of_random_numbers(shares)}" if said else "")
+
+
+def _of_random_numbers(shares: pl.DataFrame) -> str:
+    """Return words on samples of functions that make random numbers; nothing if there are few.
+
+    `shares`: function, file and share of samples.
+    """
+    makes = pl.any_horizontal(pl.col(c).str.contains(MAKES_RANDOM) for c in ("function", "file"))
+    share = float(shares.filter(makes)["share"].sum())
+    return (
+        f"; {100 * share:.0f} % make random numbers, which the device can do" if share >= NAMED_FUNCTION.value else ""
+    )
 
 
 def _told(name: str, file: str) -> str:

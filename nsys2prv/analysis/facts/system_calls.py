@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import polars as pl
+
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
@@ -23,10 +25,11 @@ OF_SLEEPING = (
     "another process, and wait for that itself."
 )
 OF_PROCESSES = Words(
-    general="The thread that launches starts processes or waits for their end: keep them, or start them before the "
-    "loop.",
-    pytorch="The thread that launches starts processes or waits for their end, as a DataLoader does in each epoch: "
-    "keep them (persistent_workers=True), or start them before the loop.",
+    general="The thread that launches starts processes and waits for their end (fork, system): keep them, start them "
+    "before the loop, or wait for them in another thread.",
+    pytorch="The thread that launches starts processes and waits for their end, as a DataLoader does in each epoch "
+    "(persistent_workers=True keeps them), or subprocess.run: start them before the loop, or wait for them in another "
+    "thread.",
 )
 OF_OTHERS = Words(
     general="The thread that launches waits for another one or sleeps: for data, prepare more ahead; else look for "
@@ -39,14 +42,33 @@ OF_OTHERS = Words(
 )
 
 
-def advice_on_call(case: Case, name: str, seen: Seen) -> str:
+def advice_on_call(case: Case, name: str, seen: Seen, rank: int | None = None) -> str:
     """Return advice on a call of the system in which a thread that launches is, by what it is for.
 
-    `seen`: what samples say of that time.
+    `seen`: what samples say of that time; `rank`: only threads of its process count.
     """
-    if PROCESS_CALLS.match(name):
+    if PROCESS_CALLS.match(name) or _of_a_process(case, name, rank):
         return OF_PROCESSES.of(case.framework)
     if SLEEPS.match(name):
         return OF_SLEEPING
     others = OF_OTHERS.of(case.framework).format(samples=see_samples(case.run, seen))
     return OF_FILES if FILE_CALLS.match(name) else others
+
+
+def _of_a_process(case: Case, name: str, rank: int | None) -> bool:
+    """Return True if threads that launch wait for the end of a process after most of their time in a call.
+
+    Programs read what a process writes until it closes that (`poll`, `read`), and then wait for its end, before they
+    call CUDA again.
+    """
+    of_rank = pl.lit(True) if rank is None else pl.col("task") == case.run.task_by_rank[rank]
+    calls = case.kept_calls(
+        case.run.calls.filter(pl.col("row").is_in(pl.Series(case.launchers.rows).implode()), of_rank)
+    )
+    calls = calls.with_columns(pl.col("name").cast(pl.String))
+    waits = (pl.col("kind") == "os") & pl.col("name").str.contains(f"^{PROCESS_CALLS.pattern}")
+    nexts = calls.select("row", next="start", waits=waits, of_cuda=pl.col("kind") == "cuda")
+    nexts = nexts.filter(pl.col("waits") | pl.col("of_cuda")).sort("next")
+    own = calls.filter(pl.col("kind") == "os", pl.col("name") == name).sort("end")
+    known = own.join_asof(nexts, left_on="end", right_on="next", by="row", strategy="forward", check_sortedness=False)
+    return 2 * int(known.filter("waits")["ns"].sum()) > int(own["ns"].sum())

@@ -229,7 +229,7 @@ def _in_messages(case: Case, rank: int) -> bool:
 def _own_call(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
     """Return what to do about a host that is late as it is in a call of the system; else an empty text."""
     call = _system_call(case, rank, cause)
-    return advice_on_call(case, call, seen) if call else ""
+    return advice_on_call(case, call, seen, rank) if call else ""
 
 
 def _system_call(case: Case, rank: int, cause: ChiefCause | None) -> str:

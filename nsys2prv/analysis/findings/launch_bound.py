@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
-from nsys2prv.analysis.facts.chief_pause import chief_pause, pause_text, places_of_launches
+from nsys2prv.analysis.facts.chief_pause import Places, chief_pause, pause_text, places_of_launches, seen_in_pause
 from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.facts.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples, seen_functions
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs
 from nsys2prv.analysis.facts.latecomers import shared_compute
 from nsys2prv.analysis.facts.long_calls import (
@@ -30,7 +30,6 @@ from nsys2prv.analysis.facts.thresholds import (
     LONG_PAUSE,
     NEARLY_ALL,
     ONE_PAUSE,
-    ONE_PLACE,
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
 )
@@ -92,15 +91,16 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     a_device = max(int(kernels["count"][0]) / case.step_count / devices, 1)
     median, gap = float(kernels["kernel_p50_ns"][0]), mean / a_device
     of_short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
-    seen = seen_functions(case, case.usual_time())
+    places = _places(case, of_short, gap)
+    seen = seen_in_pause(case, places.pause, case.usual_time())
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
     kind = "blocking-launches" if blocking else "launch-bound" if of_short else "host-bound"
     title, advice = (
         _of_blocking()
         if blocking
-        else _of_launches(case, a_device, median, gap, seen)
+        else _of_launches(case, a_device, median, places, seen)
         if of_short
-        else _of_host(case, mean, seen)
+        else _of_host(case, mean, places, seen)
     )
     yield Finding(
         kind,
@@ -138,6 +138,14 @@ def _cost(case: Case, starved: Sequence[float]) -> float:
     return cost
 
 
+def _places(case: Case, of_short: bool, gap: float) -> Places:
+    """Return where devices have no launched work. `of_short`: launches of short kernels leave `gap` ns each."""
+    covered = case.usual_time()
+    if of_short:
+        return places_of_launches(case, covered, LONG_PAUSE.value * gap)
+    return Places(chief_pause(case, covered), "")
+
+
 def _blocking(case: Case, kernel: float, call: float) -> bool:
     """Return True if nearly all launches return when their kernel has ended. `kernel`, `call`: median times (ns)."""
     # The share costs a pass over all calls; where it is high, the median call is longer than the median kernel.
@@ -152,17 +160,17 @@ def _of_blocking() -> tuple[str, str]:
     )
 
 
-def _of_launches(case: Case, kernels: float, median: float, gap: float, seen: Seen) -> tuple[str, str]:
+def _of_launches(case: Case, kernels: float, median: float, places: Places, seen: Seen) -> tuple[str, str]:
     """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly.
 
-    `gap`: time of a kernel in which the device has no work (ns); `seen`: what samples say. A CUDA graph holds no call
-    that waits for the device (CUDA programming guide, prohibited operations of a capture).
+    `places`: where the device has no work; `seen`: what samples say of that time. A CUDA graph holds no call that waits
+    for the device (CUDA programming guide, prohibited operations of a capture).
     """
     operations = advice_on_operations(case)
     launch_less = f"{operations}{' ' * bool(operations)}{_of_graphs(case) or LAUNCH_LESS.of(case.framework)}"
     return (
         f"Launch-bound: {kernels:,.0f} kernels of {median / 1000:.1f} us leave the device without work",
-        f"{_processes_for_gpus(case)}{_advice_on_places(case, gap, seen)}{_advice_on_waits(case)}"
+        f"{_processes_for_gpus(case)}{_advice_on_places(places, seen)}{_advice_on_waits(case)}"
         f"{advice_on_loops(case, kernels)}{launch_less}",
     )
 
@@ -175,13 +183,11 @@ def _of_graphs(case: Case) -> str:
     return f"{LARGER_GRAPHS.of(case.framework)}{NODES_COST if one_by_one else ''}"
 
 
-def _advice_on_places(case: Case, gap: float, seen: Seen) -> str:
+def _advice_on_places(places: Places, seen: Seen) -> str:
     """Return advice on a pause that no launch explains, or on the range with most of the time; empty without these."""
-    pause, busiest = places_of_launches(case, case.usual_time(), LONG_PAUSE.value * gap)
+    pause, busiest = places
     if pause is not None:
-        # Samples of launches are in many functions of the framework and the driver.
-        chief = seen.functions and seen.functions[0][-1] >= ONE_PLACE.value
-        did = f": {seen.text}" if chief and seen.text else ""
+        did = f": {seen.text}" if seen.text else ""
         return f"Not all of it is launches: see what the host does{pause_text(pause)}{did}. "
     return f"Most of that time is in `{short(busiest, 40)}`: begin there. " if busiest else ""
 
@@ -202,10 +208,11 @@ def _advice_on_waits(case: Case) -> str:
     )
 
 
-def _of_host(case: Case, starved: float, seen: Seen) -> tuple[str, str]:
+def _of_host(case: Case, starved: float, places: Places, seen: Seen) -> tuple[str, str]:
     """Return title and advice where the host does other things than to launch for the device.
 
-    `starved`: time in which a device has nothing launched (ns of an iteration, the mean); `seen`: what samples say.
+    `starved`: time in which a device has nothing launched (ns of an iteration, the mean); `places`: where it has none;
+    `seen`: what samples say of that time.
     """
     if (gpus := _gpus_of_a_thread(case)) > 1:
         return (
@@ -223,7 +230,7 @@ def _of_host(case: Case, starved: float, seen: Seen) -> tuple[str, str]:
             "or tried for new shapes, and the device has no work",
             f"{_processes_for_gpus(case)}{KEEP_SHAPES.of(case.framework)}",
         )
-    place = pause_text(chief_pause(case, case.usual_time()))
+    place = pause_text(places.pause)
     if call := long_call(case, starved):
         # Part of the call may count for another cause, as a wait for the device that ends in it.
         lasting = f" for {text_ms(call.ns)}" if call.ns <= starved else ""

@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.chief_pause import chief_pause, pause_text
+from nsys2prv.analysis.facts.chief_pause import Pause, chief_pause, pause_text, seen_in_pause
 from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, long_ones_load
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
+from nsys2prv.analysis.facts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.findings.finding import Finding
@@ -56,8 +56,9 @@ def long_iterations(case: Case) -> Iterator[Finding]:
         return
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
     of_host = starving > computing
-    seen = seen_functions(case, case.long_steps.spans) if of_host else Seen()
-    cause, advice = _cause(case, of_host, seen)
+    pause = chief_pause(case, long.spans) if of_host else None
+    seen = seen_in_pause(case, pause, long.spans) if of_host else Seen()
+    cause, advice = _cause(case, of_host, pause, seen)
     yield Finding(
         "long-iterations",
         f"{count} of {most} iterations ({_named(long.lengths)}) {'takes' if count == 1 else 'take'} {text_ms(length)}, "
@@ -101,10 +102,10 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _cause(case: Case, of_host: bool, seen: Seen) -> tuple[str, str]:
+def _cause(case: Case, of_host: bool, pause: Pause | None, seen: Seen) -> tuple[str, str]:
     """Return what is in the long iterations, and advice. `of_host`: they are longer because devices have no work.
 
-    `seen`: what samples say of hosts then.
+    `pause`: where they have none; `seen`: what samples say of hosts then.
     """
     longer, usual = _kernels(case)
     single = case.long_steps.found.height == 1
@@ -119,11 +120,11 @@ def _cause(case: Case, of_host: bool, seen: Seen) -> tuple[str, str]:
             KEEP_SHAPES.of(case.framework),
         )
     if of_host:
-        place = pause_text(chief_pause(case, case.long_steps.spans))
         known = f"{seen.text}. Move it to another thread or process" if seen.text else ""
         return (
             "the host is busy meanwhile, and the device has no work",
-            f"See what the host does in them{place}: {known or HOST_WORK.of(case.framework)}, or do it less often.",
+            f"See what the host does in them{pause_text(pause)}: {known or HOST_WORK.of(case.framework)}, or do it "
+            "less often.",
         )
     return (
         f"{'it computes' if single else 'they compute'} longer, with as many kernels",

@@ -47,19 +47,19 @@ def test_functions_of_the_launching_thread_are_named() -> None:
     found = found_in(
         BUSY,
         "host-bound",
-        ("fill", "_mt19937.cpython-312-x86_64-linux-gnu.so", range(200, 700, 100)),
+        ("fill", "_image.cpython-312-x86_64-linux-gnu.so", range(200, 700, 100)),
         ("sort", "app", range(250, 550, 100)),
         ("[libc.so.6]", "libc.so.6", [600]),
         ("copy", "app", [650]),
         ("launch", "libcuda.so.1", [10, 50, 90, 850, 900]),
     )
     assert (
-        ": of the 60 samples of launching threads in these times 50 % are in `fill` (_mt19937), 30 % in `sort` (app), "
+        ": of the 60 samples of launching threads in these times 50 % are in `fill` (_image), 30 % in `sort` (app), "
         "10 % in libc (functions unknown); move that work" in found.advice
     )
     assert found.evidence["samples"] == 60
     assert found.evidence["functions"][:2] == [
-        ["fill", "_mt19937.cpython-312-x86_64-linux-gnu.so", 0.5],
+        ["fill", "_image.cpython-312-x86_64-linux-gnu.so", 0.5],
         ["sort", "app", 0.3],
     ]
 
@@ -130,15 +130,32 @@ def test_of_a_late_rank_its_own_samples_tell() -> None:
     assert "data, Python, other processes" in findings_of(late)["late-rank"].advice
 
 
-@pytest.mark.parametrize(("times", "named"), [(range(400, 580, 20), True), (range(400, 500, 20), False)])
-def test_of_launches_only_a_function_with_half_of_the_samples_is_named(times: range, named: bool) -> None:
-    """Kernels of 10 us leave gaps of 60 us, and another of 3 ms, in which seven functions have a sample each."""
+@pytest.mark.parametrize(("functions", "named"), [(2, True), (30, False)])
+def test_of_launches_the_functions_in_the_pause_are_named(functions: int, named: bool) -> None:
+    """Kernels of 10 us leave gaps of 60 us, and another of 3 ms. Samples of the other gaps do not count."""
     kernels = [(7 * n + 300 * (n >= 50), "embed" if n == 50 else "kernel") for n in range(100)]
     run = program("0| " + ", ".join(f"k:{name} @{at} {at + 1}-{at + 2}" for at, name in kernels))
-    others = ((f"f{n}", "app", [430 + n]) for n in range(7))
-    advice = findings_of(with_samples(run, ("save", "app", times), *others))["launch-bound"].advice
-    assert "see what the host does after `kernel` and before `embed` (34 % of that time)" in advice
-    assert ("in `save` (app)" in advice) == named
+    launching = ("launch", "libtorch.so", [at + 4 for at, _ in kernels if at < 340])
+    in_pause = [(f"save{n}", f"app{n}", range(360 + n, 640, functions)) for n in range(functions)]
+    advice = findings_of(with_samples(run, launching, *in_pause))["launch-bound"].advice
+    place = "see what the host does after `kernel` and before `embed` (34 % of that time)"
+    said = f": of the 1,680 {OF_LAUNCHING} 50 % are in `save0` (app0), 50 % in `save1` (app1)"
+    assert f"{place}{said if named else ''}. Launch less often" in advice
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "said"),
+    [
+        ("at::CPUGeneratorImpl::random()", "libtorch_cpu.so", True),
+        ("void at::native::templates::cpu::normal_fill<float>", "libtorch_cpu.so", True),
+        ("fill", "_mt19937.cpython-312-x86_64-linux-gnu.so", True),
+        ("at::native::cpu::norm_kernel", "libtorch_cpu.so", False),
+    ],
+)
+def test_random_numbers_are_better_made_by_the_device(function: str, file: str, said: bool) -> None:
+    own, other = (function, file, range(200, 600, 100)), ("sort", "app", [650])
+    advice = found_in(BUSY, "host-bound", own, other).advice
+    assert ("; 80 % make random numbers, which the device can do; move that work" in advice) == said
 
 
 def test_a_run_without_device_work_has_no_launching_threads() -> None:

@@ -67,7 +67,7 @@ def test_the_advice_on_a_late_rank_is_of_what_it_launches() -> None:
     [
         ("clock_nanosleep", "sleeps for a time that the program sets"),
         ("fwrite", "files"),
-        ("fork", "starts processes or waits for their end"),
+        ("fork", "starts processes and waits for their end"),
     ],
 )
 def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call: str, advice: str) -> None:
@@ -76,3 +76,14 @@ def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call:
         (found,) = [one for one in analysis_of(program(late)).findings if one.id == "late-rank"]
         assert f"`{named}` delays rank 0" in found.title
         assert advice in found.advice
+
+
+@pytest.mark.parametrize(
+    ("then", "of_process"),
+    [("os:waitpid 850-860, k @884", True), ("k @855 856-860, os:waitpid 862-883, k @884", False)],
+)
+def test_a_call_before_the_wait_for_a_process_is_for_that_process(then: str, of_process: bool) -> None:
+    """Programs read what a process writes, then wait for its end. A wait after other launches is another one's."""
+    late = f"0| {FEW}, {WAITS}\n1| k @0 5-300, os:poll 10-840, {then} 886-890, {ARRIVES}"
+    (found,) = [one for one in analysis_of(program(late)).findings if one.id == "late-rank"]
+    assert ("starts processes and waits for their end" in found.advice) == of_process

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from programs import GOOD, findings_of, program
+from programs import GOOD, analysis_of, findings_of, program
 
+from nsys2prv.analysis.facts.case import case_of
+from nsys2prv.analysis.facts.elementwise_chains import elementwise_chains
 from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
 from nsys2prv.analysis.findings.matrix_products import SCALAR_NAMES
 from nsys2prv.analysis.frames import Hardware, Run
@@ -37,6 +39,15 @@ def test_a_loop_over_tensors_is_named_where_it_launches_many_kernels(looped: int
     kernels = ", ".join(f"{kind} @{at} {at + 1}-{at + 2}" for kind, at in zip(kinds, times, strict=True))
     advice = findings_of(program(f"0| {kernels}"))["launch-bound"].advice
     assert (f"{looped} of the kernels are elementwise ones in a row" in advice) == named
+
+
+def test_a_stream_of_nothing_but_elementwise_kernels_has_a_chain_in_each_iteration() -> None:
+    """Twelve in each of six iterations, as of a stencil, are no loop over tensors."""
+    kernels = ", ".join(f"k:a:elementwise @{at} {at + 1}-{at + 2}" for at in range(0, 96, 8))
+    analysis = analysis_of(program(f"0| {kernels}, n @98 99-990"))
+    assert elementwise_chains(case_of(analysis))["work"].list.len().to_list() == [12] * 6
+    (found,) = [one for one in analysis.findings if one.id == "launch-bound"]
+    assert "elementwise ones in a row" not in found.advice
 
 
 def test_the_softmax_of_a_loss_is_no_attention() -> None:
