@@ -104,6 +104,10 @@ CHAINS = Threshold(
 LOOP_OVER_TENSORS = Threshold(
     50, "elementwise kernels in a row", "layers have ten at most; a loop over the parameters of a model has hundreds"
 )
+MANY_ROUNDS = Threshold(
+    100, "rounds in a row", "deep networks repeat their layers less often; loops over rows or steps do so more often"
+)
+LONGEST_ROUND = Threshold(16, "kernels in a round", "a step of a loop over rows or cells launches a few")
 PART_OF_LAUNCHES = Threshold(0.25, "of the kernels", "fewer hardly shorten the time of launches")
 DOMINANT = Threshold(0.4, "of compute and of an iteration", "whatever else is mended, this kernel is then most of it")
 VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")

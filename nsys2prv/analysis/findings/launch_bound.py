@@ -22,6 +22,7 @@ from nsys2prv.analysis.facts.long_calls import (
     long_call,
 )
 from nsys2prv.analysis.facts.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
     BLOCKING,
@@ -171,7 +172,7 @@ def _of_launches(case: Case, kernels: float, median: float, places: Places, seen
     return (
         f"Launch-bound: {kernels:,.0f} kernels of {median / 1000:.1f} us leave the device without work",
         f"{_processes_for_gpus(case)}{_advice_on_places(places, seen)}{_advice_on_waits(case)}"
-        f"{advice_on_loops(case, kernels)}{launch_less}",
+        f"{advice_on_loops(case, kernels) or advice_on_rounds(case, kernels)}{launch_less}",
     )
 
 

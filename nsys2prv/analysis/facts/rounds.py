@@ -1,0 +1,85 @@
+"""Rounds: short sequences of kernels that a stream repeats many times, as in a loop over rows, cells or time steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.long_steps import step_begins
+from nsys2prv.analysis.facts.thresholds import LONGEST_ROUND, MANY_ROUNDS, PART_OF_LAUNCHES
+from nsys2prv.errors import short
+from nsys2prv.intervals.spans import Indices
+
+MERGE = Words(
+    general="where a round does not need the result of the one before, launch one kernel for all of them (a dimension "
+    "more); else put many rounds into one CUDA graph or kernel",
+    pytorch="where a round does not need the result of the one before, compute all at once (a dimension more, "
+    "torch.bmm, torch.vmap); else put many rounds into one CUDA graph, or use a fused operator (torch.nn.LSTM, a scan)",
+    jax="where a round does not need the result of the one before, compute all at once (jax.vmap); else put the loop "
+    "into one jax.jit (lax.scan)",
+    cupy="where a round does not need the result of the one before, compute all at once (a dimension more); else put "
+    "many rounds into one CUDA graph or kernel of your own",
+)
+
+
+class Rounds(NamedTuple):
+    """Rounds of the same kernels in a row: how many kernels a round has, and all rounds together.
+
+    `first`: the place of the first kernel among all kernels, in order.
+    """
+
+    length: int
+    kernels: int
+    first: int
+
+
+def advice_on_rounds(case: Case, kernels: float) -> str:
+    """Return advice where many of the kernels are rounds of a loop; else an empty text.
+
+    `kernels`: of a device, an iteration.
+    """
+    ordered = _in_order(case)
+    found = find_rounds(*(ordered[c].to_numpy() for c in ("kernel", "group")))
+    looped = case.of_device(sum(one.kernels for one in found))
+    if looped < PART_OF_LAUNCHES.value * kernels:
+        return ""
+    usual = sorted(found, key=lambda one: one.kernels)[len(found) // 2]
+    longest = ordered[usual.first : usual.first + usual.length].sort("ns", "name")["name"][-1]
+    members = f"{usual.length} kernels (`{short(longest, 40)}` is the longest)"
+    sequence = members if usual.length > 1 else f"`{short(longest, 40)}`"
+    times = f"{usual.kernels // usual.length:,} times in a row"
+    return (
+        f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {MERGE.of(case.framework)}. "
+    )
+
+
+def _in_order(case: Case) -> pl.DataFrame:
+    """Return `name`, `ns`, `kernel` (a number for each name) and `group` (of stream and iteration) of all kernels."""
+    kernels = case.kernels().sort("device", "row", "start")
+    step = np.searchsorted(step_begins(case.analysis)["begin"].to_numpy(), kernels["start"].to_numpy(), side="right")
+    numbered = kernels.with_columns(step=pl.Series(step, dtype=pl.Int64))
+    group = pl.struct("device", "row", "step").rle_id()
+    return numbered.select(pl.col("name").cast(pl.String), "ns", kernel=pl.col("name").rank("dense"), group=group)
+
+
+def find_rounds(kernel: Indices, group: Indices) -> list[Rounds]:
+    """Find the rounds that repeat MANY_ROUNDS times in a row or more, each kernel in the shortest round that has it.
+
+    `kernel`: what each is, in order; `group`: rounds are within one. A sequence repeats after n where each element
+    equals the one n before it.
+    """
+    found, free = [], np.ones(len(kernel), dtype=bool)
+    for length in range(1, round(LONGEST_ROUND.value) + 1):
+        same = (kernel[length:] == kernel[:-length]) & (group[length:] == group[:-length])
+        same &= free[length:] & free[:-length]
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
+        begin, end = edges[::2], edges[1::2] + length
+        long = end - begin >= MANY_ROUNDS.value * length
+        for first, last in zip(begin[long].tolist(), end[long].tolist(), strict=True):
+            free[first:last] = False
+            found.append(Rounds(length, last - first, first))
+    return found

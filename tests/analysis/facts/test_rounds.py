@@ -1,0 +1,53 @@
+"""Loops that launch the same few kernels in each round are named, with what to do about them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from programs import analysis_of, program
+
+from nsys2prv.analysis.facts.rounds import Rounds, find_rounds
+
+
+def found_in(kernels: str, groups: str | None = None) -> list[Rounds]:
+    """Return the rounds of kernels that letters name, in groups that letters name."""
+    codes, group = (np.frombuffer(text.encode(), dtype=np.uint8) for text in (kernels, groups or "x" * len(kernels)))
+    return find_rounds(codes, group)
+
+
+def test_each_kernel_is_in_the_shortest_round() -> None:
+    assert found_in("xy" + "abc" * 120 + "zz" + "d" * 100 + "e") == [Rounds(1, 100, 364), Rounds(3, 360, 2)]
+
+
+def test_the_last_round_may_be_cut() -> None:
+    assert found_in("abc" * 120 + "ab") == [Rounds(3, 362, 0)]
+
+
+def test_rounds_are_many_and_short() -> None:
+    assert found_in("abc" * 99) == []
+    assert found_in("abcdefghijklmnopq" * 120) == []
+    assert found_in("") == []
+
+
+def test_rounds_do_not_reach_into_the_next_group() -> None:
+    assert found_in("abc" * 120, "x" * 180 + "y" * 180) == []
+    assert found_in("abc" * 240, "x" * 360 + "y" * 360) == [Rounds(3, 360, 0), Rounds(3, 360, 360)]
+
+
+def test_kernels_in_any_order_have_no_rounds() -> None:
+    letters = random.Random(0).choices("abc", k=5000)
+    assert found_in("".join(letters)) == []
+
+
+@pytest.mark.parametrize(("rounds", "others", "named"), [(110, 100, True), (90, 100, False), (110, 800, False)])
+def test_a_loop_is_named_where_it_launches_many_kernels(rounds: int, others: int, named: bool) -> None:
+    names = ["cell:GEMM", "gate:softmax"] * rounds + [f"k{n}:GEMM" for n in range(others)]
+    times = [8 * n for n in range(len(names))]
+    every = 8 * len(names) + 10
+    kernels = ", ".join(f"k:{name} @{at} {at + 1}-{at + 3}" for name, at in zip(names, times, strict=True))
+    found = analysis_of(program(f"0| {kernels}", every=every)).findings
+    (advice,) = [one.advice for one in found if one.id in ("launch-bound", "host-bound")]
+    said = "220 of the kernels repeat short sequences, such as 2 kernels (`gate` is the longest) 110 times in a row: "
+    assert (said in advice) == named
