@@ -72,7 +72,7 @@ def _about(report: Inspection) -> str:
     ]
     lines += [f"  left out: {short(table)}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
     lines += [f"  warning: {w}" for w in report.warnings]
-    lines += [f"  the report says: {short(loss, SENTENCE_WIDTH)}" for loss in report.losses]
+    lines += [f"  the report says: {short(text, SENTENCE_WIDTH)}" for text in report.losses]
     return "\n".join(lines) + "\n"
 
 

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from nsys2prv.commands.translation import Translation
 from nsys2prv.errors import bytes_text, few
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.report.diagnostics import is_routine, is_unprocessed, said_by
+from nsys2prv.report.diagnostics import by_text, is_routine, is_unprocessed
 
 
 def summary_text(result: Translation, details: bool = False) -> str:
-    """Summarize a translation: the trace, defects, counts by family, dropped rows with reasons, losses, memory, times.
+    """Summarize a translation: the trace, defects, counts by family, rows dropped and why, diagnostics, use, times.
 
     `details`: with the warnings that nsys writes into every report.
     """
@@ -26,7 +26,7 @@ def summary_text(result: Translation, details: bool = False) -> str:
     lines += [f"  {n:>12,}  {family:<16} messages between ranks" for family, n in sorted(result.messages.items())]
     lines += _off(result)
     lines += [f"warning: {w}" for w in result.warnings]
-    lines += _losses(result, details)
+    lines += _diagnostics(result, details)
     lines += [f"left out: {reason}" for reason in result.failed]
     if result.removed is not None:
         lines.append(_removed(result.removed))
@@ -79,16 +79,16 @@ def _defects(result: Translation) -> list[str]:
     return ["", "Wrong or missing in the reports, the worst first:", *lines] if lines else []
 
 
-def _losses(result: Translation, details: bool) -> list[str]:
-    """List the losses that the reports admit and that are no defect, each text once with the reports that have it.
+def _diagnostics(result: Translation, details: bool) -> list[str]:
+    """List the diagnostics of the reports that are no defect, each text once with the reports that have it.
 
-    `details`: with the losses that every report admits.
+    `details`: with those that nsys writes into every report.
     """
     told = (
         (name, [t for t in texts if not is_unprocessed(t) and (details or not is_routine(t))])
         for name, texts in result.losses.items()
     )
-    lines = [f"  {text} [{few(names)}]" for text, names in said_by(told)]
+    lines = [f"  {text} [{few(names)}]" for text, names in by_text(told)]
     return ["", "The reports say of themselves:", *lines] if lines else []
 
 

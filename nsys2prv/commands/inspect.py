@@ -41,7 +41,7 @@ class Inspection(NamedTuple):
     """The contents of one report. Times are ns; `rank`: see report_ranks.
 
     `active`: pids of the processes that have events; `on_streams`: of those with device work; `rows`: by family;
-    `left_out`: by table that no family draws.
+    `left_out`: by table that no family draws; `losses`: diagnostics of the report; `warnings`: ours.
     """
 
     name: str
@@ -106,7 +106,7 @@ def _inspect(report: Report) -> Inspection:
         last_ns=span and span[1],
         rows=rows,
         left_out=_left_out(report),
-        losses=tuple(report.admitted_losses()),
+        losses=tuple(report.diagnostics()),
         warnings=tuple(_warnings(report, rows)),
     )
 

@@ -43,13 +43,12 @@ class Translation(NamedTuple):
     """The result of a translation. Times in ns of the trace, sizes in bytes, `seconds` by stage.
 
     `begin_ns`: where the trace begins in the whole run, 0 unless a part of its time was chosen; `window_ns`: begin and
-    end of the window of interest, `window_total_ns`: time that counts between them;
-    `rows`: intervals, samples and lines by family; `messages`: lines between ranks by family; `dropped`: rows that
-    were left out or drawn otherwise, by family and the sentence of their loss; `off`: rows of families that were not
-    asked for; `losses`: losses that the reports admit; `removed`: names removed for sharing, and how often, if they
-    were. `prv` is None after a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace, by
-    family. `analysis`: that of the run, if it was asked for. `defects`: what the reports lack or hold wrongly, the
-    worst first.
+    end of the window of interest, `window_total_ns`: time that counts between them; `rows`: intervals, samples and
+    lines by family; `messages`: lines between ranks by family; `dropped`: rows that were left out or drawn otherwise,
+    by family and the sentence of their loss; `off`: rows of families that were not asked for; `losses`: diagnostics of
+    the reports, by their names; `removed`: names removed for sharing, and how often, if they were. `prv` is None after
+    a dry run; then `size` is the forecast. `forecast`: bytes of an uncompressed trace, by family. `analysis`: that of
+    the run, if it was asked for. `defects`: what the reports lack or hold wrongly, the worst first.
     """
 
     prv: Path | None
@@ -145,20 +144,20 @@ def translation_of(
             *(remark for one in given.explained for remark in one.remarks),
         ),
         messages=matched.messages,
-        losses=_losses(plan),
+        losses=_diagnostics(plan),
         failed=tuple(map(str, failed)),
         used=used,
         defects=find_defects(plan.summaries),
     )
 
 
-def _losses(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the losses that reports admit, by their names: those of several hosts may have one name."""
-    losses: dict[str, tuple[str, ...]] = {}
+def _diagnostics(plan: Plan) -> dict[str, tuple[str, ...]]:
+    """Return the diagnostics of reports by their names: those of several hosts may have one name."""
+    by_name: dict[str, tuple[str, ...]] = {}
     for summary in plan.summaries:
-        if summary.losses:
-            losses[summary.name] = (*losses.get(summary.name, ()), *summary.losses)
-    return losses
+        if summary.diagnostics:
+            by_name[summary.name] = (*by_name.get(summary.name, ()), *summary.diagnostics)
+    return by_name
 
 
 def _remarks(plan: Plan) -> list[str]:

@@ -37,7 +37,7 @@ _OF_EVERY_PROCESS = "OS runtime libraries"
 ASIDE = "(of a process with OS calls at most, beside others that have such events)"
 
 
-def admitted(diagnostics: pl.DataFrame, processes: Sequence[Process]) -> list[str]:
+def diagnostic_texts(diagnostics: pl.DataFrame, processes: Sequence[Process]) -> list[str]:
     """Return warnings and errors, each once and on one line.
 
     `diagnostics`: severity, text and globalPid. Where some processes have events of a kind, a warning that others have
@@ -85,16 +85,16 @@ def _on_one_line(text: str) -> str:
     return f"{UNPROCESSED}: {message[1].strip()}" if message and is_unprocessed(text) else " ".join(text.split())
 
 
-def said_by(losses: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each warning with the reports that have it.
+def by_text(diagnostics: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, list[str]]]:
+    """Yield each text of diagnostics with the reports that have it.
 
-    Warnings that differ in numbers alone, as of processes and threads, are one: the first, with the count of the
-    others. `losses`: names of reports, and their warnings.
+    Texts that differ in numbers alone, as of processes and threads, are one: the first, with the count of the others.
+    `diagnostics`: names of reports, and their texts.
     """
     texts: dict[str, set[str]] = {}
     reports: dict[str, list[str]] = {}
     first: dict[str, str] = {}
-    for report, told in losses:
+    for report, told in diagnostics:
         for text in dict.fromkeys(told):
             form = _NUMBER.sub("#", text)
             first.setdefault(form, text)

@@ -1,4 +1,4 @@
-"""One report, open for reading: its tables by declaration, its identity, its losses."""
+"""One report, open for reading: its tables by declaration, its identity, its diagnostics."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
 from nsys2prv.report.declaration import DECLARED_TABLES, Column, HeldColumns, Table
-from nsys2prv.report.diagnostics import admitted
+from nsys2prv.report.diagnostics import diagnostic_texts
 from nsys2prv.report.discover import without_ending
 from nsys2prv.report.export_names import held_columns, missing_columns, names_in_export
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
@@ -213,9 +213,9 @@ class Report:
         """Return the tables of the export that no declaration covers."""
         return sorted(set(self.tables.names()) - set(self._names.values()))
 
-    def admitted_losses(self) -> list[str]:
+    def diagnostics(self) -> list[str]:
         """Return warnings and errors that the report itself holds (DIAGNOSTIC_EVENT), each once and on one line."""
-        return admitted(self.table(schema.DIAGNOSTICS), self.identity.processes)
+        return diagnostic_texts(self.table(schema.DIAGNOSTICS), self.identity.processes)
 
     def close(self) -> None:
         """Release the report's files."""

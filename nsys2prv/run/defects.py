@@ -131,9 +131,9 @@ def find_defects(summaries: Sequence[Summary]) -> tuple[Defect, ...]:
 
 def _unprocessed(summaries: Sequence[Summary]) -> Iterator[Defect]:
     """Yield the errors of nsys when it made reports of recorded events."""
-    for text in dict.fromkeys(loss for s in summaries for loss in s.losses if is_unprocessed(loss)):
+    for text in dict.fromkeys(text for s in summaries for text in s.diagnostics if is_unprocessed(text)):
         why = text.removeprefix(UNPROCESSED).removeprefix(": ")
-        reports = _names([s for s in summaries if text in s.losses])
+        reports = _names([s for s in summaries if text in s.diagnostics])
         said = f"nsys failed to process recorded events{f' ({short(why, NAME_WIDTH)})' if why else ''}"
         yield Defect(
             0,
@@ -219,7 +219,7 @@ def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:
 def _has_no_calls(summary: Summary) -> bool:
     """Return True for a report of counters of kernels without calls of CUDA."""
     calls = summary.counts.get(CUDA_API.name, FamilyCount(summary.off.get(CUDA_API.name, 0)))
-    return not calls.rows and any(is_serial(loss) for loss in summary.losses)
+    return not calls.rows and any(is_serial(text) for text in summary.diagnostics)
 
 
 def _rows(count: FamilyCount) -> int:

@@ -102,8 +102,8 @@ class Summary(NamedTuple):
     off: Mapping[str, int]
     # NVTX text@domain asked for -> (first begin, last end), the report's clock.
     spans: Mapping[str, tuple[int, int]]
-    # Warnings and errors of nsys that the report holds (report/diagnostics.py). Losses of families are in `counts`.
-    losses: tuple[str, ...]
+    # Warnings and errors of nsys that the report holds (report/diagnostics.py).
+    diagnostics: tuple[str, ...]
     # Members of communicators: columns of interning.MEMBER.
     members: pl.DataFrame
     # Match keys of operations that cross ranks, sorted by key.

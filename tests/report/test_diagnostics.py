@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from exports import export, tid
 
-from nsys2prv.report.diagnostics import ASIDE, is_routine, said_by
+from nsys2prv.report.diagnostics import ASIDE, by_text, is_routine
 from nsys2prv.report.report import open_report
 
 LAUNCHER, FIRST, SECOND = tid(0, 10), tid(0, 11), tid(0, 12)
@@ -67,7 +67,7 @@ def test_a_warning_of_a_process_is_judged_by_what_others_recorded(
         DIAGNOSTIC_EVENT=("severity text globalPid", rows),
     )
     with open_report(path) as report:
-        found = report.admitted_losses()
+        found = report.diagnostics()
     assert found == said
     assert [is_routine(text) for text in found] == [ASIDE in text for text in said]
 
@@ -79,7 +79,7 @@ def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
         "b": ["Thread 12, lost 4 records.", lost],
         "c": ["Some events were lost."],
     }
-    assert list(said_by(said.items())) == [
+    assert list(by_text(said.items())) == [
         (f"{lost} (and 2 more with other numbers)", ["a", "b"]),
         ("Some events were lost.", ["a", "c"]),
     ]

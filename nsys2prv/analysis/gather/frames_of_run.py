@@ -37,7 +37,13 @@ from nsys2prv.analysis.gather.stored_intervals import (
 )
 from nsys2prv.analysis.recording.circumstances import recorded_spans, recording_of
 from nsys2prv.analysis.recording.hardware import find_devices, hardware_of
-from nsys2prv.analysis.recording.remarks import other_losses, recorded_families, renumbered, runs_serially, said_losses
+from nsys2prv.analysis.recording.remarks import (
+    other_losses,
+    recorded_families,
+    renumbered,
+    runs_serially,
+    said_diagnostics,
+)
 from nsys2prv.analysis.work_attributes import kernel_resources, kernel_shape, memory_kinds
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
@@ -113,7 +119,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         remarks=(
             *plan.warnings,
             *renumbered(plan, tasks),
-            *said_losses(plan, routine=False),
+            *said_diagnostics(plan, routine=False),
             *other_losses(plan, minor=False),
             *left_out,
         ),
@@ -129,7 +135,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         defects=find_defects(plan.summaries),
         serial=runs_serially(plan),
         recording=recording_of(plan),
-        details=(*other_losses(plan, minor=True), *said_losses(plan, routine=True)),
+        details=(*other_losses(plan, minor=True), *said_diagnostics(plan, routine=True)),
         metrics=tuple(
             sorted({k.removeprefix(GPU_METRIC.of("")) for s in plan.summaries for k in s.preferred if _is_metric(k)})
         ),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.errors import few
 from nsys2prv.model.interning import GPU
-from nsys2prv.report.diagnostics import is_routine, is_serial, is_unprocessed, said_by
+from nsys2prv.report.diagnostics import by_text, is_routine, is_serial, is_unprocessed
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
@@ -27,17 +27,17 @@ def renumbered(plan: Plan, tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
         yield f"tasks without a rank of their own are numbered behind the others: {few(given)}"
 
 
-def said_losses(plan: Plan, routine: bool) -> Iterator[str]:
+def said_diagnostics(plan: Plan, routine: bool) -> Iterator[str]:
     """Yield the warnings of the reports, each once with its number of reports: the `routine` ones, or the others.
 
     Those that are a defect are left out.
     """
     told = (
         # The same name may be that of two reports.
-        (str(n), [loss for loss in s.losses if not is_unprocessed(loss) and is_routine(loss) == routine])
+        (str(n), [text for text in s.diagnostics if not is_unprocessed(text) and is_routine(text) == routine])
         for n, s in enumerate(plan.summaries)
     )
-    for text, reports in said_by(told):
+    for text, reports in by_text(told):
         yield f"{len(reports)} of {len(plan.summaries)} reports say: {text}"
 
 
@@ -65,4 +65,4 @@ def families_in(summary: Summary) -> frozenset[str]:
 
 def runs_serially(plan: Plan) -> bool:
     """Return True if a profiler of counters ran the kernels of any report one after the other."""
-    return any(is_serial(loss) for s in plan.summaries for loss in s.losses)
+    return any(is_serial(text) for s in plan.summaries for text in s.diagnostics)

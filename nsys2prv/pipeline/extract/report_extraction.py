@@ -59,7 +59,7 @@ class ReportExtraction:
     metrics: list[tuple[int, Spill]] = field(default_factory=list)
     # Set by `read_identity`.
     identity: Identity = field(init=False)
-    losses: tuple[str, ...] = ()
+    diagnostics: tuple[str, ...] = ()
     off: dict[str, int] = field(default_factory=dict)
     # The source for families that only look for anchors and are not extracted: it has its own numbers and counts.
     _for_anchors: Source | None = None
@@ -150,10 +150,10 @@ class ReportExtraction:
             self.points.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
     def read_identity(self) -> None:
-        """Read the report's identity, the losses that it admits, and the rows of families that are not extracted."""
+        """Read the report's identity, its diagnostics, and the rows of families that are not extracted."""
         report = self.source.report
         self.identity = report.identity
-        self.losses = tuple(report.admitted_losses())
+        self.diagnostics = tuple(report.diagnostics())
         self.unread = events_unread(report)
         self.off = _off(report, (*self.task.families, *self.task.elsewhere))
 
@@ -175,7 +175,7 @@ class ReportExtraction:
             counts=self._counts(source),
             off=self.off,
             spans=self.spans,
-            losses=self.losses,
+            diagnostics=self.diagnostics,
             remarks=tuple(dict.fromkeys([*source.remarks, *points.remarks])),
             launches=dict(source.launches),
             working=frozenset(source.working) if CORRELATION.name in self.tallies else None,

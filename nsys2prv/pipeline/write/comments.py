@@ -1,4 +1,4 @@
-"""Comment lines that close a trace: its inputs, its options, and its losses.
+"""Comment lines that close a trace: its inputs, its options, its losses, and the diagnostics of the reports.
 
 The same inputs and options give the same lines: reports go by their names, in the order of the lines' own text, and
 there is no date and no path. Paraver passes over lines that begin with `#`, wherever they are.
@@ -45,7 +45,7 @@ def comment_text(
     for family, reasons in dropped.items():
         lines += [f"left out {family} {count}: {reason}" for reason, count in reasons.items()]
     lines += [f"not translated {family} {count}: --also {family}" for family, count in sorted(off.items())]
-    lines += sorted({f"the reports say: {text}" for summary in plan.summaries for text in summary.losses})
+    lines += sorted({f"the reports say: {text}" for summary in plan.summaries for text in summary.diagnostics})
     return as_comments(lines)
 
 
