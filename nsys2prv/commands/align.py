@@ -7,7 +7,7 @@ from pathlib import Path
 
 from nsys2prv.commands.extraction import extract_reports, find_run
 from nsys2prv.families.registry import ANCHOR_FAMILIES
-from nsys2prv.pipeline.extract.task import ExtractTask, Storage, Wanted
+from nsys2prv.pipeline.extract.report_part import ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.progress import Progress
@@ -34,7 +34,7 @@ def align(
     paths, options, failed = find_run(inputs, options, execution)
     wanted = Wanted(anchors=ANCHOR_FAMILIES)
     reports = [
-        [ExtractTask(path, (), Storage(f"{n:05}", scratch=execution.spill_dir), wanted, limits=limits)]
+        [ReportPart(path, (), Storage(f"{n:05}", scratch=execution.spill_dir), wanted, limits=limits)]
         for n, path in enumerate(paths)
     ]
     most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))

@@ -37,7 +37,7 @@ from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.metric_names import CLOCK, TENSOR
-from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
+from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -106,14 +106,18 @@ def open_run(
         if not in_memory:
             check_temporary(folder, paths, replace(selection, families=wanted.analyzed), INTERVAL_BYTES)
         stored = Storage("", folder, in_memory=in_memory)
-        tasks = partial(_tasks, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
+        whole_reports = partial(_whole_reports, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
         with worker_map(jobs if dask else count, dask) as mapped:
             workers = Workers(mapped, count, folder, limits, Progress(execution.quiet))
-            extracted = extract_reports(tasks(_extracted(selection.families), paths), workers, execution.keep_going)
+            extracted = extract_reports(
+                whole_reports(_extracted(selection.families), paths), workers, execution.keep_going
+            )
             failed += extracted.failed
             families = families_to_draw(selection.families, extracted.summaries)
             if families != selection.families:
-                extracted = extract_reports(tasks(_extracted(families), extracted.paths), workers, execution.keep_going)
+                extracted = extract_reports(
+                    whole_reports(_extracted(families), extracted.paths), workers, execution.keep_going
+                )
                 failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
@@ -140,7 +144,7 @@ def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], p
     )
 
 
-def _tasks(
+def _whole_reports(
     families: tuple[str, ...],
     paths: Sequence[Path],
     *,
@@ -148,10 +152,10 @@ def _tasks(
     wanted: Wanted,
     drawing: Drawing,
     limits: Limits,
-) -> list[list[ExtractTask]]:
-    """Return the work of extracting reports: each is one task."""
+) -> list[list[ReportPart]]:
+    """Return the work of extracting reports, each as a single part."""
     return [
-        [ExtractTask(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
+        [ReportPart(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
         for n, path in enumerate(paths)
     ]
 

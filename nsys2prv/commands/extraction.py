@@ -1,4 +1,4 @@
-"""The extraction of a run: one task or more for each report, run by workers, and the reports that cannot be read."""
+"""The extraction of a run: one part or more of each report, read by workers, and the reports that cannot be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.parts import summary_of_parts
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.resources import input_size
@@ -37,24 +37,24 @@ class Extracted(NamedTuple):
     failed: list[ReportError]
 
 
-def extract_reports(reports: Sequence[Sequence[ExtractTask]], workers: Workers, keep_going: bool) -> Extracted:
-    """Extract reports, given the tasks of each. A report that cannot be read stops the run, or is left out.
+def extract_reports(reports: Sequence[Sequence[ReportPart]], workers: Workers, keep_going: bool) -> Extracted:
+    """Extract reports, given the parts of each. A report that cannot be read stops the run, or is left out.
 
     Raises ReportError, LostWorkerError, OutputError, and Nsys2prvError if none is left.
     """
     # The largest first: at the end it would keep a single worker busy.
-    tasks = sorted((t for parts in reports for t in parts), key=lambda t: input_size([t.path]), reverse=True)
-    attempts = workers.progress.track("reading reports", _try_all(workers, tasks), len(tasks))
+    every = sorted((part for own in reports for part in own), key=lambda p: input_size([p.path]), reverse=True)
+    attempts = workers.progress.track("reading reports", _try_all(workers, every), len(every))
     done: dict[Path, list[Summary]] = {}
     errors: dict[Path, ReportError] = {}
-    for task, result in zip(tasks, attempts, strict=True):
+    for part, result in zip(every, attempts, strict=True):
         if isinstance(result, Summary):
-            done.setdefault(task.path, []).append(result)
+            done.setdefault(part.path, []).append(result)
         elif keep_going:
-            errors.setdefault(task.path, result)
+            errors.setdefault(part.path, result)
         else:
             raise result
-    paths = [parts[0].path for parts in reports]
+    paths = [own[0].path for own in reports]
     failed = [errors[path] for path in paths if path in errors]
     read = [path for path in paths if path not in errors]
     if not read:
@@ -110,20 +110,20 @@ def find_run(inputs: Iterable[Path | str] | Path | str, options: RunOptions, exe
     return FoundRun(paths, options, failed)
 
 
-def try_extract(task: ExtractTask) -> Summary | ReportError:
+def try_extract(part: ReportPart) -> Summary | ReportError:
     """Extract, or return the error."""
     try:
-        return extract(task)
+        return extract(part)
     except ReportError as error:
         return error
 
 
-def _try_all(workers: Workers, tasks: Sequence[ExtractTask]) -> Iterator[Summary | ReportError]:
-    """Try all tasks. Raises LostWorkerError, which names the reports under way."""
+def _try_all(workers: Workers, parts: Sequence[ReportPart]) -> Iterator[Summary | ReportError]:
+    """Try all parts. Raises LostWorkerError, which names the reports under way."""
     try:
-        yield from workers.map(try_extract, tasks)
+        yield from workers.map(try_extract, parts)
     except LostWorkerError as lost:
-        names = " or ".join(dict.fromkeys(str(task.path) for task in lost.items))
+        names = " or ".join(dict.fromkeys(str(part.path) for part in lost.items))
         if not names:
             raise
         cause = "a worker was killed over it, perhaps for lack of memory"

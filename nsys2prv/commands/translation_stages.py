@@ -27,8 +27,8 @@ from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.pipeline.extract.launched_work import wanted_window
-from nsys2prv.pipeline.extract.parts import tasks_of
-from nsys2prv.pipeline.extract.task import Drawing, ExtractTask, Storage, Wanted
+from nsys2prv.pipeline.extract.parts import parts_of
+from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
 from nsys2prv.pipeline.match.match import match_run
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -165,7 +165,7 @@ class Stages:
         )
         reports = []
         for n, (path, span) in enumerate(zip(paths, spans, strict=True)):
-            task = ExtractTask(
+            whole = ReportPart(
                 path,
                 self.selection.families,
                 stored.named(f"{n:05}"),
@@ -173,7 +173,7 @@ class Stages:
                 Drawing(span, self.selection.reduction, self.rules, self.writing.public_types),
                 limits=self.means.workers.limits,
             )
-            reports.append(tasks_of(task, self.means.parts[path]))
+            reports.append(parts_of(whole, self.means.parts[path]))
         extracted = extract_reports(reports, self.means.workers, self.keep_going)
         self.failed += extracted.failed
         return extracted

@@ -290,7 +290,7 @@ def test_a_translation_analyzes_what_it_extracted(
     figures = nsys2prv.analyze(GPT, selection=chosen, execution=one).as_json()
     asked: list[Path] = []
     extract = extraction.extract
-    monkeypatch.setattr(extraction, "extract", lambda task: asked.append(task.path) or extract(task))
+    monkeypatch.setattr(extraction, "extract", lambda part: asked.append(part.path) or extract(part))
     short = nsys2prv.TraceOutput(summary=True)
     found = nsys2prv.translate(GPT, tmp_path / "trace", selection=chosen, execution=one, writing=short).analysis
     assert found is not None

@@ -13,14 +13,14 @@ from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.extract.extract import extract
-from nsys2prv.pipeline.extract.task import ExtractTask, Storage
+from nsys2prv.pipeline.extract.report_part import ReportPart, Storage
 from nsys2prv.run.report_summary import Summary
 
 NAMES = [f.name for f in FAMILIES]
 
 
 def _look(report: str, families: Sequence[str]) -> Summary:
-    return extract(ExtractTask(SAMPLES / report, tuple(families), Storage("look")))
+    return extract(ReportPart(SAMPLES / report, tuple(families), Storage("look")))
 
 
 @pytest.mark.parametrize("report", ["single/saxpy.sqlite", "single/graph-node.sqlite", "mpi-halo/mpi-halo.0.sqlite"])

@@ -11,7 +11,7 @@ from nsys2prv.families.host import os_callers
 from nsys2prv.families.host.cuda_api import ALLOCATING, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.pipeline.extract.extract import extract
-from nsys2prv.pipeline.extract.task import ExtractTask, Storage
+from nsys2prv.pipeline.extract.report_part import ReportPart, Storage
 
 SCHEDULING, CORE = 70000200, 70000201
 FUNCTION, CALLER, SECOND_CALLER = 70000210, 70000211, 70000212
@@ -223,7 +223,7 @@ def test_a_host_function_is_no_launch_of_a_kernel(tmp_path: Path) -> None:
     report = export(
         tmp_path / "r.sqlite", CUPTI_ACTIVITY_KIND_RUNTIME=("start end globalTid nameId returnValue", calls)
     )
-    summary = extract(ExtractTask(report, ("cuda_api",), Storage("00000", tmp_path)))
+    summary = extract(ReportPart(report, ("cuda_api",), Storage("00000", tmp_path)))
     assert summary.launches == {(PROCESS, DeviceKind.COMPUTE): 3, (PROCESS, DeviceKind.GRAPH): 1}
     pattern = pl.Series(names).str.contains(LAUNCHING[DeviceKind.COMPUTE])
     assert pattern.to_list() == [False, False, True, True, True]

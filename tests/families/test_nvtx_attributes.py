@@ -14,7 +14,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import Intervals
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.extract.extract import extract
-from nsys2prv.pipeline.extract.task import ExtractTask, Storage, Wanted
+from nsys2prv.pipeline.extract.report_part import ReportPart, Storage, Wanted
 from nsys2prv.report.report import open_report
 
 REPORT = "single/nvtx-attributes.sqlite"
@@ -77,8 +77,8 @@ def test_an_open_range_is_drawn_to_the_end_of_the_last_event(tmp_path: Path) -> 
     found = [row[1:3] for kind in (9600, 9004, 70000005) for row in drawn.intervals(kind)]
     assert found == [(10, 900), (20, 900), (30, 31)]
     for path in (report, in_parquet(report, tmp_path)):
-        task = ExtractTask(path, ("nvtx", "osrt"), Storage("look"), Wanted(ranges=("step", "phase", "mark")))
-        assert extract(task).spans == {"step": (10, 900), "phase": (20, 900)}
+        whole = ReportPart(path, ("nvtx", "osrt"), Storage("look"), Wanted(ranges=("step", "phase", "mark")))
+        assert extract(whole).spans == {"step": (10, 900), "phase": (20, 900)}
 
 
 def test_all_domains_are_drawn_together(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from nsys2prv.errors import OutputError
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.launched_work import store_repeating
-from nsys2prv.pipeline.extract.task import ExtractTask, Storage
+from nsys2prv.pipeline.extract.report_part import ReportPart, Storage
 
 REPORTS = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
 KERNEL, WINDOW = 63000006, 70000000
@@ -128,8 +128,8 @@ def test_without_launches_the_window_is_the_time_in_which_all_ranks_recorded(tmp
 
 def test_steps_of_a_lost_worker_spoil_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Dask worker that is given up for lost may still write when another one has written the file."""
-    task = ExtractTask(REPORTS[0], ("cuda_api", "kernels", "correlation"), Storage("00000", tmp_path))
-    summary = extract(task)
+    whole = ReportPart(REPORTS[0], ("cuda_api", "kernels", "correlation"), Storage("00000", tmp_path))
+    summary = extract(whole)
     stored = store_repeating(tmp_path, (0, summary))
     assert stored.path is not None
     whole = stored.path.read_bytes()

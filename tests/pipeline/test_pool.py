@@ -18,7 +18,7 @@ import nsys2prv
 from nsys2prv.commands import extraction
 from nsys2prv.errors import LostWorkerError
 from nsys2prv.model.limits import Limits
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.workers.pool import POLARS_THREADS, pool
 
 CORES = os.sched_getaffinity(0)
@@ -179,11 +179,11 @@ def test_who_is_killed_is_told_by_what_it_was_at() -> None:
     assert lost.value.items == (2,)
 
 
-def die_at_rank_2(task: ExtractTask) -> object:
+def die_at_rank_2(part: ReportPart) -> object:
     """The same, at one of the reports."""
-    if task.path.name == "gpt-ddp.1.2.sqlite":
+    if part.path.name == "gpt-ddp.1.2.sqlite":
         os.kill(os.getpid(), signal.SIGKILL)
-    return extraction.extract(task)
+    return extraction.extract(part)
 
 
 @pytest.mark.parametrize("work", [nsys2prv.analyze, partial(nsys2prv.translate, output="trace")])
@@ -208,9 +208,9 @@ def test_the_largest_reports_are_read_first(
     read: list[Path] = []
     extract = extraction.extract
 
-    def reading(task: ExtractTask) -> object:
-        read.append(task.path)
-        return extract(task)
+    def reading(part: ReportPart) -> object:
+        read.append(part.path)
+        return extract(part)
 
     monkeypatch.setattr(extraction, "extract", reading)
     nsys2prv.translate(gpt_ddp, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))

@@ -25,7 +25,7 @@ from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes, lanes
 from nsys2prv.intervals.reduction_options import Reduction
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract
-from nsys2prv.pipeline.extract.task import ExtractTask, Storage
+from nsys2prv.pipeline.extract.report_part import ReportPart, Storage
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report, open_report
@@ -222,8 +222,8 @@ def test_files_that_a_lost_worker_left_are_not_in_the_way(
     # As of one who is killed.
     monkeypatch.setattr(extract, "shutil", SimpleNamespace(rmtree=lambda *_, **__: None))
     families = tuple(f.name for f in FAMILIES if f.default)
-    task = ExtractTask(gpt_ddp[0], families, Storage("00000", tmp_path), limits=SMALL)
-    tries = [extract.extract(task).spills for _ in range(2)]
+    whole = ReportPart(gpt_ddp[0], families, Storage("00000", tmp_path), limits=SMALL)
+    tries = [extract.extract(whole).spills for _ in range(2)]
     assert [spill.rows for spill in tries[0]] == [spill.rows for spill in tries[1]]
     assert not {spill.path for spill in tries[0]} & {spill.path for spill in tries[1]}
     assert min(slice_counts) > 1

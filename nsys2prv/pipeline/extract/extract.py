@@ -20,7 +20,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.pipeline.extract.background import background_queue
 from nsys2prv.pipeline.extract.point_writer import PointWriter
 from nsys2prv.pipeline.extract.report_extraction import ReportExtraction
-from nsys2prv.pipeline.extract.task import ExtractTask, Storage
+from nsys2prv.pipeline.extract.report_part import ReportPart, Storage
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report.report import open_report
 from nsys2prv.report.slicing.slices import Slices, divide, readers
@@ -29,29 +29,32 @@ from nsys2prv.run.report_summary import Summary
 
 
 @on_polars_thread
-def extract(task: ExtractTask) -> Summary:
-    """Read one report, store the points of its families, and summarize it. Raises ReportError, OutputError."""
-    task = _with_own_files(task)
-    families = [f for f in FAMILIES if f.name in (*task.families, *task.wanted.anchors)]
-    others = [f for f in FAMILIES if f.name in task.elsewhere]
-    read = partial(read_columns, ranges=bool(task.wanted.ranges), beside=others)
-    with open_report(task.path) as report, readers(left=1) as threads, _scratch(task.storage) as folder:
+def extract(part: ReportPart) -> Summary:
+    """Read a report, or part of it, store the points of its families, and summarize it.
+
+    Raises ReportError, OutputError.
+    """
+    part = _with_own_files(part)
+    families = [f for f in FAMILIES if f.name in (*part.families, *part.wanted.anchors)]
+    others = [f for f in FAMILIES if f.name in part.elsewhere]
+    read = partial(read_columns, ranges=bool(part.wanted.ranges), beside=others)
+    with open_report(part.path) as report, readers(left=1) as threads, _scratch(part.storage) as folder:
         source = Source(
             report,
             read(families),
-            task.drawing.rules,
-            reduction=task.drawing.reduction,
-            limits=task.limits,
-            anchors=bool(task.wanted.anchors),
-            orders=task.wanted.orders,
-            pthreads_apart=task.drawing.pthreads_apart,
+            part.drawing.rules,
+            reduction=part.drawing.reduction,
+            limits=part.limits,
+            anchors=bool(part.wanted.anchors),
+            orders=part.wanted.orders,
+            pthreads_apart=part.drawing.pthreads_apart,
             beside=tuple(read_columns(others)),
         )
         sliced = [f for f in families if f.sliced]
         # A single thread has the core that makes the frames.
         with background_queue(own_thread=pl.thread_pool_size() > 1) as queue:
-            extraction = ReportExtraction(task, source, queue, PointWriter(task, source.slots))
-            slices = divide(report, read(sliced), folder, task.limits)
+            extraction = ReportExtraction(part, source, queue, PointWriter(part, source.slots))
+            slices = divide(report, read(sliced), folder, part.limits)
             if slices is None:
                 source.go_on_to(Slice(), _ahead(source, threads))
                 extraction.look_up_ranges()
@@ -63,14 +66,14 @@ def extract(task: ExtractTask) -> Summary:
                 _extract_whole(extraction, [f for f in families if f not in sliced])
             # Meanwhile the queue makes the last points.
             extraction.read_identity()
-        if not task.wanted.points:
+        if not part.wanted.points:
             extraction.store_metrics()
         return extraction.summary()
 
 
-def _with_own_files(task: ExtractTask) -> ExtractTask:
-    """Give a task file names that no other attempt at it has: a worker taken for lost may still be writing."""
-    return replace(task, storage=task.storage.named(f"{task.storage.name}.{uuid4().hex}"))
+def _with_own_files(part: ReportPart) -> ReportPart:
+    """Give a part file names that no other attempt at it has: a worker taken for lost may still be writing."""
+    return replace(part, storage=part.storage.named(f"{part.storage.name}.{uuid4().hex}"))
 
 
 @contextmanager
@@ -119,9 +122,9 @@ def _extract_slices(
     source.all_ranges = slices.range_counts
     ahead: dict[str, ReadPiece] = {}
     for number in range(slices.count):
-        part = Slice(number, number == slices.count - 1, slices.until(number))
-        source.go_on_to(part, ahead or _read(slices, 0, threads))
-        ahead = {} if part.last else _read(slices, number + 1, threads)
+        present = Slice(number, number == slices.count - 1, slices.until(number))
+        source.go_on_to(present, ahead or _read(slices, 0, threads))
+        ahead = {} if present.last else _read(slices, number + 1, threads)
         extraction.look_up_ranges()
         for family in families:
             extraction.extract_family(family)

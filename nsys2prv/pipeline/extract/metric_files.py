@@ -18,7 +18,7 @@ from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.metric_names import has_part
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import TIME_LIMIT
 from nsys2prv.run.report_summary import Spill
@@ -36,7 +36,7 @@ class Sampling(NamedTuple):
     spill: Spill | None = None
 
 
-def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
+def spill_metrics(source: Source, part: ReportPart) -> Iterator[Sampling]:
     """Store every GPU and metric asked for; yield those, and each GPU without one of them. Raises OutputError.
 
     A spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
@@ -44,10 +44,10 @@ def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
     known = metric_names(source.report.table(schema.METRIC_NAMES))
     for number, name in known.select("metricId", "name").rows():
         source.preferred.setdefault(GPU_METRIC.of(name), number)
-    if task.storage.folder is None:
+    if part.storage.folder is None:
         return
-    files = MetricFiles(task)
-    for type_id, name, samples in _samples(source, known, task):
+    files = MetricFiles(part)
+    for type_id, name, samples in _samples(source, known, part):
         place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
         if name is None:
             time = samples["time"].to_numpy()
@@ -58,12 +58,12 @@ def spill_metrics(source: Source, task: ExtractTask) -> Iterator[Sampling]:
         yield Sampling(place, spill.rows, int(spill.first[0]), int(spill.last[-1]), spill)
 
 
-def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
-    """Yield pieces of the metrics that the task wants: typeId, name, samples (time, value).
+def _samples(source: Source, known: pl.DataFrame, part: ReportPart) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
+    """Yield pieces of the metrics that are wanted: typeId, name, samples (time, value).
 
     For a GPU without any of them, the first metric comes without its name, to show when the GPU was sampled.
     """
-    parts = task.wanted.metrics
+    parts = part.wanted.metrics
     if known.is_empty():
         # Versions without a table of metrics have them as generic events, which come as texts and all at once.
         for type_id, samples in generic_samples(source, pl.Series(dtype=pl.Int64)).items():
@@ -77,12 +77,12 @@ def _samples(source: Source, known: pl.DataFrame, task: ExtractTask) -> Iterator
     of_others = known.filter(~pl.col("typeId").is_in({t for t, _ in chosen})).unique("typeId", maintain_order=True)
     chosen |= {(t, n): None for t, n, _ in of_others.rows()}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
-    for read in source.report.pieces(schema.METRICS, METRIC_COLUMNS, task.limits.metric_rows, wanted):
+    for read in source.report.pieces(schema.METRICS, METRIC_COLUMNS, part.limits.metric_rows, wanted):
         sound = _timed(source, read())
-        for (type_id, number), part in sound.group_by("typeId", "metricId", maintain_order=True):
+        for (type_id, number), rows in sound.group_by("typeId", "metricId", maintain_order=True):
             key = int(str(type_id)), int(str(number))
             if key in chosen:
-                yield key[0], chosen[key], part.select(time="timestamp", value="value")
+                yield key[0], chosen[key], rows.select(time="timestamp", value="value")
 
 
 def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
@@ -95,8 +95,8 @@ def _timed(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
 class MetricFiles:
     """A folder for each GPU and metric, filled with samples as they come."""
 
-    def __init__(self, task: ExtractTask) -> None:
-        self.task = task
+    def __init__(self, part: ReportPart) -> None:
+        self.part = part
         self._files: dict[tuple[int, str], _Pieces] = {}
 
     def add_frame(self, frame: Samples) -> None:
@@ -104,16 +104,16 @@ class MetricFiles:
         if frame.data.is_empty():
             return
         place = int(frame.data["place"][0])
-        for column in (c for c in frame.columns if has_part(c, self.task.wanted.metrics)):
+        for column in (c for c in frame.columns if has_part(c, self.part.wanted.metrics)):
             self.add(place, column, frame.data.select("time", value=column))
 
     def add(self, place: int, column: str, samples: pl.DataFrame) -> None:
         """Append samples (time, value) of a metric. Raises OutputError."""
-        if self.task.storage.folder is None:
+        if self.part.storage.folder is None:
             return
         if (place, column) not in self._files:
-            folder = self.task.storage.folder / f"{self.task.storage.name}.metric.{len(self._files)}"
-            self._files[place, column] = _Pieces(folder, self.task.limits.metric_rows, self.task.storage.in_memory)
+            folder = self.part.storage.folder / f"{self.part.storage.name}.metric.{len(self._files)}"
+            self._files[place, column] = _Pieces(folder, self.part.limits.metric_rows, self.part.storage.in_memory)
         self._files[place, column].add(samples)
 
     def close(self) -> Iterator[tuple[int, Spill]]:

@@ -13,7 +13,7 @@ from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.limits import Limits
-from nsys2prv.pipeline.extract.task import ExtractTask
+from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report, open_report
@@ -68,7 +68,7 @@ def _spread(report: Report, group: Sequence[Family]) -> list[list[Family]]:
 def _apart(families: Sequence[Family]) -> list[list[Family]]:
     """Group families so that no two groups share a table of events, in order of their first families.
 
-    One group has the tables of ranges and of anchors: a task may look for these beside its families.
+    One group has the tables of ranges and of anchors: a part may look for these beside its families.
     """
     looked_up: set[object] = {schema.NVTX, *(t for f in FAMILIES if f.anchors for t in f.reads)}
     return _connected(families, lambda f: {t for t in read_columns([f]) if t.time}, looked_up)
@@ -103,19 +103,18 @@ def _in_order(groups: Sequence[Sequence[Family]]) -> list[list[Family]]:
     return sorted(sorted_groups, key=lambda group: order[group[0].name])
 
 
-def tasks_of(task: ExtractTask, parts: Sequence[Sequence[str]]) -> list[ExtractTask]:
-    """Divide the task of a report into one for each part. The first looks up ranges, and anchors of other families."""
-    if len(parts) == 1:
-        return [task]
-    tasks = []
-    for n, names in enumerate(parts):
-        others = [f for f in task.families if f not in names]
-        anchors = tuple(f for f in task.wanted.anchors if f in names or (n == 0 and f not in others))
-        wanted = replace(task.wanted, anchors=anchors, ranges=task.wanted.ranges if n == 0 else ())
-        storage = task.storage.named(f"{task.storage.name}.part{n}")
-        part = replace(task, families=tuple(names), elsewhere=task.families, storage=storage, wanted=wanted)
-        tasks.append(part)
-    return tasks
+def parts_of(whole: ReportPart, families: Sequence[Sequence[str]]) -> list[ReportPart]:
+    """Divide a whole report by the families of each part. The first looks up ranges, and anchors of other families."""
+    if len(families) == 1:
+        return [whole]
+    parts = []
+    for n, names in enumerate(families):
+        others = [f for f in whole.families if f not in names]
+        anchors = tuple(f for f in whole.wanted.anchors if f in names or (n == 0 and f not in others))
+        wanted = replace(whole.wanted, anchors=anchors, ranges=whole.wanted.ranges if n == 0 else ())
+        storage = whole.storage.named(f"{whole.storage.name}.part{n}")
+        parts.append(replace(whole, families=tuple(names), elsewhere=whole.families, storage=storage, wanted=wanted))
+    return parts
 
 
 def summary_of_parts(parts: Sequence[Summary]) -> Summary:

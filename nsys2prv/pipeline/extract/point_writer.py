@@ -15,8 +15,8 @@ from nsys2prv.model.interning import Slots
 from nsys2prv.model.losses import Tally
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.pipeline.extract.metric_files import MetricFiles
+from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.extract.samples import SampleRun, samples_of
-from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.store import points
 from nsys2prv.pipeline.store.combinations import Points, merged_points, pairs_of
 from nsys2prv.pipeline.store.spill import SpillOf, hold_points, write_spill
@@ -30,7 +30,7 @@ class PointWriter:
     `slots` grows meanwhile, as families go on.
     """
 
-    task: ExtractTask
+    part: ReportPart
     slots: Slots
     # Points to encode; intervals and messages whole, for analysis; samples of single metrics.
     spills: list[Spill] = field(default_factory=list)
@@ -48,19 +48,19 @@ class PointWriter:
     _to_analyze: dict[SpillOf, list[Points]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.metrics = MetricFiles(self.task)
+        self.metrics = MetricFiles(self.part)
 
     def add_frame(self, family: Family, frame: Drawn) -> None:
         """Cut a frame of a family to the chosen time, count it, and turn it into points. Raises OutputError."""
         tally = self.tallies.setdefault(family.name, Tally())
-        wanted = self.task.wanted
+        wanted = self.part.wanted
         if wanted.points and wanted.metrics and isinstance(frame, Samples) and GPU_METRIC in family.emits:
             # Anchors and ends beyond the chosen time count, too.
             self.metrics.add_frame(frame)
         if family.name in wanted.analyzed:
             # Intervals that are too short to be drawn stay for analysis: they took time, and samples measured them.
             self._keep_whole(family, frame)
-        cut = reduced(self._cut(family, frame, tally), self.task.drawing.reduction, tally)
+        cut = reduced(self._cut(family, frame, tally), self.part.drawing.reduction, tally)
         if cut.data.is_empty():
             return
         tally.rows += samples_of(cut.data).height if isinstance(cut, Samples) else cut.data.height
@@ -71,20 +71,20 @@ class PointWriter:
         self._count_frame(family, cut, made.combinations)
         self._to_encode.setdefault(of, []).append(made)
 
-    def store_family(self, family: Family, part: Slice) -> None:
-        """Store the points of a family after all of its frames of a slice. Raises OutputError."""
-        if part.last:
+    def store_family(self, family: Family, present: Slice) -> None:
+        """Store the points of a family after all of its frames of the present slice. Raises OutputError."""
+        if present.last:
             for made in self._last_samples(family, self.tallies.setdefault(family.name, Tally())):
                 of = SpillOf("samples", family.name, _measured(made))
                 self._to_encode.setdefault(of, []).append(Points(made))
-        self.spills += self._stored(f"{family.name}.{part.number}", self._to_encode)
-        self.analyzed += self._stored(f"{family.name}.{part.number}.whole", self._to_analyze)
+        self.spills += self._stored(f"{family.name}.{present.number}", self._to_encode)
+        self.analyzed += self._stored(f"{family.name}.{present.number}.whole", self._to_analyze)
         self._to_encode.clear()
         self._to_analyze.clear()
 
     def _cut(self, family: Family, frame: Drawn, tally: Tally) -> Drawn:
         """Return the part of a frame that lies within the chosen span."""
-        span = self.task.drawing.span
+        span = self.part.drawing.span
         if isinstance(frame, Intervals):
             return points.cut_intervals(frame, span, tally)
         if isinstance(frame, Samples):
@@ -97,9 +97,9 @@ class PointWriter:
         """Return the samples of a place so far. A frame has samples of one place."""
         place = int(frame.data["place"][0]) if frame.data.height else -1
         periodic = GPU_METRIC in family.emits
-        every = self.task.drawing.reduction.metrics_every if periodic else 0
+        every = self.part.drawing.reduction.metrics_every if periodic else 0
         averages = Averages(every) if every else None
-        return self.runs.setdefault((family.name, place), SampleRun(self.task.drawing.span, averages, periodic))
+        return self.runs.setdefault((family.name, place), SampleRun(self.part.drawing.span, averages, periodic))
 
     def _last_samples(self, family: Family, tally: Tally) -> Iterator[pl.DataFrame]:
         """Yield the samples' points that waited for the last slice."""
@@ -114,9 +114,9 @@ class PointWriter:
 
     def _keep_whole(self, family: Family, frame: Drawn) -> None:
         """Keep the intervals that reach into the chosen span, and messages, for analysis."""
-        wanted = self.task.wanted
+        wanted = self.part.wanted
         if isinstance(frame, Intervals):
-            frame = points.meeting(frame, None if wanted.beyond else self.task.drawing.span)
+            frame = points.meeting(frame, None if wanted.beyond else self.part.drawing.span)
             kept = tuple(a for a in frame.attributes if a in (*points.WHOLE_ATTRIBUTES, *wanted.attributes))
             of, made = SpillOf("events", family.name, kept), points.whole(frame, kept)
         elif isinstance(frame, Messages):
@@ -183,13 +183,13 @@ class PointWriter:
 
     def _stored(self, name: str, made: Mapping[SpillOf, list[Points]]) -> Iterator[Spill]:
         """Store points, merged by kind and columns, in files whose names begin with `name`."""
-        storage = self.task.storage
+        storage = self.part.storage
         store = hold_points if storage.in_memory else write_spill
         for number, (of, parts) in enumerate(made.items()):
             merged = merged_points(parts)
             if storage.folder is not None and merged.data.height:
                 path = storage.folder / f"{storage.name}.{name}.{number}.arrow"
-                yield store(path, of, merged, self.task.limits.batch_rows)
+                yield store(path, of, merged, self.part.limits.batch_rows)
 
 
 def _lasting(data: pl.DataFrame) -> pl.DataFrame:

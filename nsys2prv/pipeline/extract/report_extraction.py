@@ -26,8 +26,8 @@ from nsys2prv.pipeline.extract.background import Queue
 from nsys2prv.pipeline.extract.memory_peaks import MemoryPeaks
 from nsys2prv.pipeline.extract.metric_files import spill_metrics
 from nsys2prv.pipeline.extract.point_writer import PointWriter
+from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.extract.samples import finished
-from nsys2prv.pipeline.extract.task import ExtractTask
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, write_spill
 from nsys2prv.report import schema
@@ -42,7 +42,7 @@ from nsys2prv.run.report_summary import PLACE_USE, FamilyCount, Spill, Summary
 class ReportExtraction:
     """An extraction under way: the results of the families so far, and of further look-ups."""
 
-    task: ExtractTask
+    part: ReportPart
     source: Source
     # Points are made behind the frames, perhaps on a thread of their own.
     queue: Queue
@@ -67,7 +67,7 @@ class ReportExtraction:
 
     def extract_family(self, family: Family) -> None:
         """Extract one family from the present slice. One that is not extracted only gives its anchors."""
-        if family.name not in self.task.families:
+        if family.name not in self.part.families:
             self._find_anchors(family)
             return
         source = self.source.of(self.tallies.setdefault(family.name, Tally()))
@@ -109,7 +109,7 @@ class ReportExtraction:
     def look_up_ranges(self) -> None:
         """Extend the spans of the wanted NVTX ranges by the ranges in the present slice."""
         lasting = pl.col("end").is_not_null() | ~pl.col("eventType").is_in(schema.MARKS)
-        for name in self.task.wanted.ranges:
+        for name in self.part.wanted.ranges:
             text, _, domain = name.rpartition("@")
             in_domain = pl.col("domain") == ("" if domain == DEFAULT_DOMAIN else domain)
             # A text may have an @ of its own.
@@ -122,28 +122,28 @@ class ReportExtraction:
 
     def _store_ends(self, family: Family, frame: Ends) -> None:
         """Store match keys, also those beyond the chosen time: only matching finds partners within it."""
-        storage, data = self.task.storage, frame.data
+        storage, data = self.part.storage, frame.data
         if storage.folder is None or data.is_empty():
             return
         keys = end_keys(data, self.source.members.table["communicator"].to_list())
         keyed = data.with_columns(pl.Series("key", keys)).sort("key", maintain_order=True)
         path = storage.folder / f"{storage.name}.{family.name}.ends{len(self.ends)}.arrow"
-        self.ends.append(write_spill(path, SpillOf("ends", family.name), Points(keyed), self.task.limits.batch_rows))
+        self.ends.append(write_spill(path, SpillOf("ends", family.name), Points(keyed), self.part.limits.batch_rows))
 
     def _store_orders(self, family: Family, frame: Orders) -> None:
-        storage = self.task.storage
+        storage = self.part.storage
         if storage.folder is None or frame.data.is_empty():
             return
         path = storage.folder / f"{storage.name}.{family.name}.orders{len(self.orders)}.arrow"
         points = Points(frame.data.sort("time", maintain_order=True))
-        self.orders.append(write_spill(path, SpillOf("orders", family.name), points, self.task.limits.batch_rows))
+        self.orders.append(write_spill(path, SpillOf("orders", family.name), points, self.part.limits.batch_rows))
 
     def store_metrics(self) -> None:
         """Store the samples of the metrics asked for, a file for each GPU and metric."""
-        if not self.task.wanted.metrics:
+        if not self.part.wanted.metrics:
             return
         source = self.source.of(self.tallies.setdefault(GPU_METRICS.name, Tally()))
-        for place, rows, first, last, spill in spill_metrics(source, self.task):
+        for place, rows, first, last, spill in spill_metrics(source, self.part):
             if spill is not None:
                 self.metrics.append((place, spill))
             use = (place, GPU_METRICS.name, False, rows, first, last)
@@ -155,7 +155,7 @@ class ReportExtraction:
         self.identity = report.identity
         self.diagnostics = tuple(report.diagnostics())
         self.unread = events_unread(report)
-        self.off = _off(report, (*self.task.families, *self.task.elsewhere))
+        self.off = _off(report, (*self.part.families, *self.part.elsewhere))
 
     def summary(self) -> Summary:
         """Return all that the plan needs to know of the report."""
@@ -210,7 +210,7 @@ class ReportExtraction:
         It is the family that draws the table: of several, the one that draws the fewest other tables. A table that no
         family draws belongs to the first family that reads it.
         """
-        chosen = {*self.task.families, *self.task.elsewhere}
+        chosen = {*self.part.families, *self.part.elsewhere}
         families = [f for f in FAMILIES if f.name in chosen and _concerns(f, report)]
         tellers: dict[Table, str] = {}
         for family in sorted(families, key=lambda f: len(f.draws)):

@@ -1,4 +1,4 @@
-"""A task of extraction: one report, or some families of it, as work for one process."""
+"""A part of a report, all of it or some of its families, as work for one process, and what is wanted of it."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class ExtractTask:
-    """Families to extract from one report. `elsewhere`: families that other tasks extract from it."""
+class ReportPart:
+    """Families to extract from one report. `elsewhere`: families that are extracted from it in other parts."""
 
     path: Path
     families: tuple[str, ...]
