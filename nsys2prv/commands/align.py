@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nsys2prv.commands.extraction import extract_reports, find_run
+from nsys2prv.commands.extraction import extract_reports
+from nsys2prv.commands.found_run import find_run
 from nsys2prv.families.registry import ANCHOR_FAMILIES
 from nsys2prv.pipeline.extract.report_part import ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution

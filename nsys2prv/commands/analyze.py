@@ -15,14 +15,9 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.frames_of_run import GATHERED
 from nsys2prv.analysis.metrics.sm_clock import with_clocks
 from nsys2prv.analysis.question import Question
-from nsys2prv.commands.extraction import (
-    anchors_for,
-    chosen_span,
-    extract_reports,
-    families_to_draw,
-    find_run,
-    fits_in_memory,
-)
+from nsys2prv.commands.extraction import extract_reports
+from nsys2prv.commands.extraction_extent import anchors_for, chosen_span, families_to_draw, fits_in_memory
+from nsys2prv.commands.found_run import find_run
 from nsys2prv.commands.part_in_memory import part_in_memory
 from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.whole_run import WholeRun

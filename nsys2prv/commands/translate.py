@@ -8,7 +8,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.commands.extraction import estimates_tensor, find_run, fits_in_memory
+from nsys2prv.commands.extraction_extent import estimates_tensor, fits_in_memory
+from nsys2prv.commands.found_run import find_run
 from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.row_counts import RowCounts, count_rows
 from nsys2prv.commands.side_files import side_files

@@ -9,13 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from nsys2prv.commands.extraction import (
-    Extracted,
-    anchors_for,
-    chosen_span,
-    extract_reports,
-    families_to_draw,
-)
+from nsys2prv.commands.extraction import Extracted, extract_reports
+from nsys2prv.commands.extraction_extent import anchors_for, chosen_span, families_to_draw
 from nsys2prv.errors import ReportError
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.explanation import EXPLANATION_FAMILIES
