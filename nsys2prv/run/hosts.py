@@ -24,6 +24,10 @@ class Host(NamedTuple):
         """Return the sort key: by name, node2 before node10, as launchers list nodes."""
         return re.sub("[0-9]+", lambda digits: digits[0].zfill(20), self.name), self.name
 
+    def gpu_number(self, gpu: Gpu) -> int:
+        """Return the number of a GPU on this host; a GPU that no report lists keeps its own."""
+        return self.gpus.get(gpu.key, gpu.id)
+
 
 def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: Mapping[str, str]) -> list[Host]:
     """Find the hosts of the reports, in the order of their first report.
@@ -119,8 +123,3 @@ def _number_gpus(identities: Sequence[Identity]) -> dict[str, int]:
         taken = set(numbers.values())
         numbers[key] = number if number not in taken else max(taken) + 1
     return numbers
-
-
-def number_of(host: Host, gpu: Gpu) -> int:
-    """Return the number of a GPU on its host; a GPU that no report lists keeps its own."""
-    return host.gpus.get(gpu.key, gpu.id)

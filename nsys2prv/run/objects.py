@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.errors import NAMES_SHOWN, UsageError, few
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
-from nsys2prv.run.hosts import Host, host_numbers, number_of
+from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.tasks import RecordedProcess, Task
@@ -164,8 +164,8 @@ def _gpu_number(host: Host, summary: Summary, process: int | None, device: int |
     """Return the number of a GPU on its host, from the process' number or the report's number of it."""
     if gpu is not None:
         known = next((g for g in summary.identity.gpus if g.id == gpu), None)
-        return gpu if known is None else number_of(host, known)
-    return None if device is None else number_of(host, summary.identity.gpu_of(pid_of(process or 0), device))
+        return gpu if known is None else host.gpu_number(known)
+    return None if device is None else host.gpu_number(summary.identity.gpu_of(pid_of(process or 0), device))
 
 
 def _with_thread_names(places: pl.DataFrame) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import STREAM
 from nsys2prv.report.identity import Gpu
-from nsys2prv.run.hosts import Host, host_numbers, number_of
+from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 
@@ -59,7 +59,7 @@ def _contexts(plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]) 
         }
         for pid, device in summary.identity.contexts:
             if pid in task_of:
-                yield number_of(hosts[host_of[r]], summary.identity.gpu_of(pid, device)), task_of[pid]
+                yield hosts[host_of[r]].gpu_number(summary.identity.gpu_of(pid, device)), task_of[pid]
 
 
 def hardware_of(
@@ -80,7 +80,7 @@ def _gpus(plan: Plan, hosts: Sequence[Host]) -> dict[tuple[str, int], Gpu]:
     """Return the GPUs that the reports list, by host and number there."""
     host_of = host_numbers(hosts)
     return {
-        (hosts[host_of[r]].name, number_of(hosts[host_of[r]], gpu)): gpu
+        (hosts[host_of[r]].name, hosts[host_of[r]].gpu_number(gpu)): gpu
         for r, identity in enumerate(s.identity for s in plan.summaries)
         for gpu in identity.gpus
     }
