@@ -31,7 +31,7 @@ from nsys2prv.pipeline.encode.encoding_input import RunEvents
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.points import row_points
 from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
-from nsys2prv.run.labels import number_texts
+from nsys2prv.run.numbering import number_texts
 from nsys2prv.run.plan import Plan
 
 # An event on a row of the trace: begin and end (ns), and the text of its value.

@@ -24,9 +24,9 @@ from nsys2prv.paraver.lines import EXACT
 from nsys2prv.run.clocks import Alignment, Clock, align
 from nsys2prv.run.figure_window import DEVICE_WINDOW, DrawnTime, WantedWindow, captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
-from nsys2prv.run.labels import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
 from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
+from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Spill, Summary

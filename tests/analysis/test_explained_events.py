@@ -26,7 +26,7 @@ from nsys2prv.model.event_types import (
     MEMORY,
     NCCL_KERNEL,
 )
-from nsys2prv.run.labels import number_texts
+from nsys2prv.run.numbering import number_texts
 
 CHOSEN = nsys2prv.Selection((*default_families(), "critical_path", "idle_causes"))
 ON_DEVICE = (KERNEL, NCCL_KERNEL, MEMORY, GRAPH)

@@ -17,9 +17,9 @@ from nsys2prv.errors import UsageError
 from nsys2prv.run.clocks import Alignment, Clock, read_offsets
 from nsys2prv.run.clocks.estimate import location, slope
 from nsys2prv.run.clocks.graph import Edge, keep_bounds, solve
-from nsys2prv.run.clocks.numbering import renumbered
 from nsys2prv.run.clocks.offsets import GivenOffset, given_for
 from nsys2prv.run.clocks.plot import plot_svg
+from nsys2prv.run.clocks.renumbering import renumbered
 from nsys2prv.run.clocks.steps import find_step
 from nsys2prv.run.report_summary import ANCHOR
 

@@ -9,7 +9,7 @@ from synthetic import summary
 
 from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.model.public_types import PUBLIC_NUMBERS
-from nsys2prv.run.labels import number_labels
+from nsys2prv.run.numbering import number_labels
 
 # What 0.6.0rc1 wrote for reports with these payloads.
 PAYLOADS = {

@@ -13,9 +13,9 @@ from nsys2prv.errors import few
 from nsys2prv.report.identity import Identity
 from nsys2prv.run.clocks.clock import Clock
 from nsys2prv.run.clocks.fit import STEEPEST_RATE, Fit, fit
-from nsys2prv.run.clocks.judge import corrected, residuals, violations
 from nsys2prv.run.clocks.observations import gather
 from nsys2prv.run.clocks.offsets import Offsets, given_for, unused_offsets
+from nsys2prv.run.clocks.quality import corrected, residuals, violations
 from nsys2prv.run.clocks.sharing import disagreeing
 from nsys2prv.run.clocks.steps import describe
 from nsys2prv.run.clocks.utc import stated_clocks, unstated_clocks

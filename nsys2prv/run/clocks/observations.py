@@ -14,7 +14,7 @@ import polars as pl
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import ANCHOR
 from nsys2prv.run.clocks.clock import Clock
-from nsys2prv.run.clocks.numbering import renumbered
+from nsys2prv.run.clocks.renumbering import renumbered
 
 # Number of operations compared for one pair of units, and number of spans that keep their tightest bounds.
 PER_PAIR = 512

@@ -8,7 +8,7 @@ import pytest
 from synthetic import summary
 
 from nsys2prv.model.event_types import GPU_METRIC
-from nsys2prv.run.labels import LARGEST, _number_of, number_labels
+from nsys2prv.run.numbering import LARGEST, _number_of, number_labels
 
 BEYOND = GPU_METRIC.size
 
