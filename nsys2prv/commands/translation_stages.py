@@ -29,7 +29,7 @@ from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.plan import Plan, Whole, make_plan
+from nsys2prv.run.plan import Plan, UncutRun, make_plan
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Stages:
         limits = self.means.workers.limits
         with self.stage("extract", self.means.started):
             if self.selection.time is None and self.selection.nvtx is None:
-                span, whole = None, None
+                span, uncut = None, None
                 extracted = self._extract_whole(paths)
             else:
                 looked = self._look(paths)
@@ -100,12 +100,12 @@ class Stages:
                 low, high = self.chosen = chosen_span(plan, self.selection)
                 spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
                 span = low + plan.origin, high + plan.origin
-                whole = Whole(plan.tasks, plan.objects.decided, plan.several)
+                uncut = UncutRun(plan.tasks, plan.objects.decisions, plan.several_runs)
                 extracted = self._extract(looked.paths, spans)
         figures = wanted_window(self.writing.window, self.means.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
-                extracted.summaries, self.options, limits, span, whole, figures, self.writing.public_types
+                extracted.summaries, self.options, limits, span, uncut, figures, self.writing.public_types
             )
         with self.stage("match"):
             matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)

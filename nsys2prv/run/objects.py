@@ -31,13 +31,13 @@ _ROW_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context"
 GPU_USER = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
 
 
-class Decided(NamedTuple):
-    """Decisions on a whole run, for a plan of a part of its time.
+class RowDecisions(NamedTuple):
+    """Decisions on the rows of a whole run, which hold in a trace of a part of its time, too.
 
-    `users`: tasks that use GPUs (GPU_USER); `threads`: host threads with a row, as (task, thread id).
+    `gpu_users`: tasks that use GPUs (GPU_USER); `threads`: host threads with a row, as (task, thread id).
     """
 
-    users: pl.DataFrame
+    gpu_users: pl.DataFrame
     threads: frozenset[tuple[int, int]]
 
 
@@ -79,7 +79,7 @@ class Objects(NamedTuple):
     of_profiler: tuple[npt.NDArray[np.bool_], ...]
     # Numbers (1-based) of the tasks that several reports recorded.
     shared: frozenset[int]
-    decided: Decided
+    decisions: RowDecisions
     # Ranks and numbers of all tasks of the run, chosen or not (see numbers_of_tasks).
     known: frozenset[int] = frozenset()
 
@@ -97,17 +97,17 @@ def build_objects(
     tasks: Sequence[Task],
     chosen: frozenset[int] | None,
     every_thread: bool,
-    decided: Decided | None = None,
+    decisions: RowDecisions | None = None,
 ) -> Objects:
     """Number the nodes, tasks and rows. Raises UsageError on too many rows, and if no task is chosen.
 
-    `chosen`: ranks to keep, and numbers of tasks without one, as the analysis gives them (None: all); `decided`:
-    decisions on the whole run, if these reports are only a part of its time.
+    `chosen`: ranks to keep, and numbers of tasks without one, as the analysis gives them (None: all); `decisions`:
+    those on the whole run, if these reports are only a part of its time.
     """
     places = _all_places(summaries, hosts, tasks)
-    decided = decided or Decided(_gpu_users(places), _threads_with_rows(places, every_thread))
-    drawn = _places_with_rows(places, decided.threads)
-    metrics, lone_gpu_hosts = _place_metrics(drawn, decided.users, hosts, tasks)
+    decisions = decisions or RowDecisions(_gpu_users(places), _threads_with_rows(places, every_thread))
+    drawn = _places_with_rows(places, decisions.threads)
+    metrics, lone_gpu_hosts = _place_metrics(drawn, decisions.gpu_users, hosts, tasks)
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
     keyed = _with_row_keys(drawn)
     # A place makes no row if lines only arrive there, in all reports.
@@ -125,7 +125,7 @@ def build_objects(
     of_profiler = (pl.col("kind") == THREAD) & pl.col("name").str.contains(PROFILER_THREAD)
     profilers = _with_thread_names(places).filter(of_profiler) if every_thread else places.clear()
     hidden = _Hidden(unchosen, profilers)
-    objects = _objects(summaries, hosts, tasks, lone_gpu_hosts, keyed, rows, hidden, decided)
+    objects = _objects(summaries, hosts, tasks, lone_gpu_hosts, keyed, rows, hidden, decisions)
     ranks = objects.ranks if chosen is None else tuple(numbers[t] for t in rows["task"].unique().sort())
     return objects._replace(ranks=ranks, known=frozenset(numbers.values()))
 
@@ -275,7 +275,7 @@ def _objects(
     keyed: pl.DataFrame,
     rows: pl.DataFrame,
     hidden: _Hidden,
-    decided: Decided,
+    decisions: RowDecisions,
 ) -> Objects:
     """Return the objects of a trace with numbered `rows`.
 
@@ -317,7 +317,7 @@ def _objects(
         unchosen=_masks(summaries, hidden.unchosen),
         of_profiler=_masks(summaries, hidden.of_profiler),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.recorded) > 1 and n in task_number),
-        decided=decided,
+        decisions=decisions,
     )
 
 

@@ -27,7 +27,7 @@ from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
 from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
 from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
-from nsys2prv.run.objects import NO_ROW, Decided, Objects, build_objects
+from nsys2prv.run.objects import NO_ROW, Objects, RowDecisions, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Spill, Summary
 from nsys2prv.run.run_lines import lines_of_the_run
@@ -39,15 +39,15 @@ NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
 
-class Whole(NamedTuple):
-    """Facts of a whole run, for a plan of a part of its time: the tasks, and the decisions on their rows.
+class UncutRun(NamedTuple):
+    """What a plan of a part of a run's time takes from the plan of all of it: the tasks, and decisions on their rows.
 
-    `several`: warnings of reports of several runs.
+    `several_runs`: warnings that the reports are of several runs.
     """
 
     tasks: tuple[Task, ...]
-    decided: Decided
-    several: tuple[str, ...]
+    decisions: RowDecisions
+    several_runs: tuple[str, ...]
 
 
 class Plan(NamedTuple):
@@ -78,8 +78,8 @@ class Plan(NamedTuple):
     tasks: tuple[Task, ...]
     # Recorded spans of each task that was recorded with pauses.
     captures: tuple[Spans, ...] = ()
-    # Warnings of reports of several runs, which are among `warnings`.
-    several: tuple[str, ...] = ()
+    # Warnings that the reports are of several runs, which are among `warnings`.
+    several_runs: tuple[str, ...] = ()
 
 
 def make_plan(
@@ -87,20 +87,20 @@ def make_plan(
     options: RunOptions,
     limits: Limits,
     span: tuple[int, int] | None = None,
-    whole: Whole | None = None,
+    uncut: UncutRun | None = None,
     figures: WantedWindow = DEVICE_WINDOW,
     public_types: bool = False,
 ) -> Plan:
     """Plan a trace: clocks, objects, numbers, windows.
 
-    `span`: the time to which the reports were cut, merged ns; `whole`: the run that they were cut from; `figures`: the
+    `span`: the time to which the reports were cut, merged ns; `uncut`: the run that they were cut from; `figures`: the
     window of interest.
 
     Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
     draw.
     """
     empty = _reports_without_events(summaries, span is not None)
-    run = _identify(summaries, options, whole, cut=span is not None)
+    run = _identify(summaries, options, uncut, cut=span is not None)
     timed = _set_times(summaries, run, span)
     objects, clocks, duration = run.objects, timed.clocks, timed.duration
     numbering = number_labels(summaries, public_types)
@@ -125,7 +125,7 @@ def make_plan(
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
         warnings=(
-            *run.several,
+            *run.several_runs,
             *unused_hosts(options.hosts, [s.name for s in summaries]),
             *run.alignment.warnings,
             *rank_warnings(run.tasks),
@@ -137,35 +137,35 @@ def make_plan(
         origin=timed.origin,
         tasks=tuple(run.tasks),
         captures=captures,
-        several=run.several,
+        several_runs=run.several_runs,
     )
 
 
 class _Identified(NamedTuple):
-    """Hosts, tasks and rows of a run, on aligned clocks. `several`: warnings of reports of several runs.
+    """Hosts, tasks and rows of a run, on aligned clocks. `several_runs`: see UncutRun.
 
     `pieces`: see sampled_pieces.
     """
 
     hosts: Sequence[Host]
-    several: tuple[str, ...]
+    several_runs: tuple[str, ...]
     alignment: Alignment
     tasks: Sequence[Task]
     objects: Objects
     pieces: pl.DataFrame
 
 
-def _identify(summaries: Sequence[Summary], options: RunOptions, whole: Whole | None, cut: bool) -> _Identified:
+def _identify(summaries: Sequence[Summary], options: RunOptions, uncut: UncutRun | None, cut: bool) -> _Identified:
     """Find the hosts, clocks, tasks and rows of a run. `cut`: the reports were cut to a span of time."""
     hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
-    several = whole.several if whole else check_one_run(summaries, hosts, insists=bool(options.one_run))
+    several_runs = uncut.several_runs if uncut else check_one_run(summaries, hosts, insists=bool(options.one_run))
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
-    tasks = whole.tasks if whole else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
-    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, whole and whole.decided)
+    tasks = uncut.tasks if uncut else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, uncut and uncut.decisions)
     _check_drawn(objects, cut, options.every_thread)
     pieces = sampled_pieces(summaries, alignment.clocks, objects.row_of)
     objects = _without_sparser_samples(objects, pieces.filter(~pl.col("kept")))
-    return _Identified(hosts, several, alignment, tasks, objects, pieces)
+    return _Identified(hosts, several_runs, alignment, tasks, objects, pieces)
 
 
 class _Timed(NamedTuple):
