@@ -5,18 +5,36 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
+from nsys2prv.model.states import STATES
+from nsys2prv.paraver.labels import PcfType, pcf_text
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.pipeline.write.files import Target
 from nsys2prv.pipeline.write.redact import Redaction
-from nsys2prv.run.plan import pcf_of
 
 
-def side_files(given: EncodingInput, target: Target, redaction: Redaction | None) -> dict[Path, str]:
+def side_files(encoding: EncodingInput, target: Target, redaction: Redaction | None) -> dict[Path, str]:
     """Return the text of each file by its path, without what `redaction` removes."""
-    plan = given.plan
-    estimates = given.estimates is not None and given.estimates.kernels > 0
-    pcf = pcf_of(plan, estimates, bool(given.matches.waiting), [kind for one in given.explained for kind in one.kinds])
-    row, clocks = plan.row, plan.alignment.to_json()
+    plan = encoding.plan
+    pcf, row, clocks = _pcf(encoding), plan.row, plan.alignment.to_json()
     if redaction is not None:
         pcf, row, clocks = redaction.text(pcf), redaction.text(row), redaction.values(clocks)
     return {target.pcf: pcf, target.row: row, target.alignment: json.dumps(clocks, indent=2) + "\n"}
+
+
+def _pcf(encoding: EncodingInput) -> str:
+    """Return the text of the PCF: the types of the reports' events, and of those that come from no single report."""
+    plan = encoding.plan
+    kinds = [*plan.numbering.pcf, *(kind for one in encoding.explained for kind in one.kinds)]
+    if encoding.estimates is not None and encoding.estimates.kernels > 0:
+        kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
+    if encoding.matches.waiting:
+        ranks = {n: f"rank {t.rank}" if t.rank is not None else t.label for n, t in enumerate(plan.tasks, start=1)}
+        kinds.append(PcfType(WAITING.number, WAITING.label, {0: WAITING.ended, **WAITING.values}))
+        kinds.append(PcfType(WAITED_FOR.number, WAITED_FOR.label, {0: WAITED_FOR.ended, **ranks}))
+    kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **WINDOW.values}))
+    factors = {0: EFFICIENCY_FACTOR.ended, **EFFICIENCY_FACTOR.values}
+    kinds.append(PcfType(EFFICIENCY_FACTOR.number, EFFICIENCY_FACTOR.label, factors))
+    kinds.append(PcfType(NOTHING.number, NOTHING.label))
+    with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
+    return pcf_text(kinds, STATES if with_states else None)

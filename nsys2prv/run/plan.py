@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,15 +12,14 @@ import polars as pl
 from nsys2prv.errors import ReportError, UsageError, few
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.intervals.spans import Span, Spans
-from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING, TENSOR_ESTIMATE, WAITED_FOR, WAITING, WINDOW
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
-from nsys2prv.model.states import STATES
 from nsys2prv.paraver.header import header
-from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
+from nsys2prv.paraver.labels import RowNames, row_text
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.run.clocks import Alignment, Clock, align
+from nsys2prv.run.encoding_windows import spills_of, window_borders
 from nsys2prv.run.figure_window import DEVICE_WINDOW, DrawnTime, WantedWindow, captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
@@ -29,7 +27,7 @@ from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
 from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.objects import NO_ROW, Objects, RowDecisions, build_objects
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.report_summary import Spill, Summary
+from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.run_lines import lines_of_the_run
 from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.steady import Window
@@ -125,12 +123,7 @@ def make_plan(
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),
         warnings=(
-            *run.several_runs,
-            *unused_hosts(options.hosts, [s.name for s in summaries]),
-            *run.alignment.warnings,
-            *rank_warnings(run.tasks),
-            *empty,
-            *_ranks_without_report(summaries, run.hosts, objects, options),
+            *_warnings_of_run(run, summaries, options, empty),
             *_inexact_in_paraver(duration, numbering),
         ),
         resampled=dict(run.pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
@@ -166,6 +159,18 @@ def _identify(summaries: Sequence[Summary], options: RunOptions, uncut: UncutRun
     pieces = sampled_pieces(summaries, alignment.clocks, objects.row_of)
     objects = _without_sparser_samples(objects, pieces.filter(~pl.col("kept")))
     return _Identified(hosts, several_runs, alignment, tasks, objects, pieces)
+
+
+def _warnings_of_run(
+    run: _Identified, summaries: Sequence[Summary], options: RunOptions, empty: Sequence[str]
+) -> Iterator[str]:
+    """Yield the warnings on reports, hosts, clocks and ranks of a run. `empty`: those of reports without events."""
+    yield from run.several_runs
+    yield from unused_hosts(options.hosts, [s.name for s in summaries])
+    yield from run.alignment.warnings
+    yield from rank_warnings(run.tasks)
+    yield from empty
+    yield from _ranks_without_report(summaries, run.hosts, run.objects, options)
 
 
 class _Timed(NamedTuple):
@@ -219,23 +224,6 @@ def _without_sparser_samples(objects: Objects, left_out: pl.DataFrame) -> Object
         row_of[int(str(report))] = rows = row_of[int(str(report))].copy()
         rows[places["place"].to_numpy()] = NO_ROW
     return objects._replace(row_of=tuple(row_of))
-
-
-def pcf_of(plan: Plan, estimates: bool, waiting: bool, further: Iterable[PcfType] = ()) -> str:
-    """Return the text of the trace's PCF. `estimates`: kernels have estimates; `waiting`: communication is split."""
-    kinds = [*plan.numbering.pcf, *further]
-    if estimates:
-        kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
-    if waiting:
-        ranks = {n: f"rank {t.rank}" if t.rank is not None else t.label for n, t in enumerate(plan.tasks, start=1)}
-        kinds.append(PcfType(WAITING.number, WAITING.label, {0: WAITING.ended, **WAITING.values}))
-        kinds.append(PcfType(WAITED_FOR.number, WAITED_FOR.label, {0: WAITED_FOR.ended, **ranks}))
-    kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **WINDOW.values}))
-    factors = {0: EFFICIENCY_FACTOR.ended, **EFFICIENCY_FACTOR.values}
-    kinds.append(PcfType(EFFICIENCY_FACTOR.number, EFFICIENCY_FACTOR.label, factors))
-    kinds.append(PcfType(NOTHING.number, NOTHING.label))
-    with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
-    return pcf_text(kinds, STATES if with_states else None)
 
 
 def _reports_without_events(summaries: Sequence[Summary], cut: bool) -> list[str]:
@@ -303,40 +291,6 @@ def _active_time(drawn: pl.DataFrame, objects: Objects) -> Span:
     chosen = next(part for part in (on_stream, mpi, drawn) if part.height)
     low, high = chosen.select(pl.col("first").min(), pl.col("last").max()).row(0)
     return Span(int(low), max(int(high), int(low) + 1))
-
-
-def spills_of(summaries: Sequence[Summary], clocks: Sequence[Clock]) -> Iterator[tuple[Spill, Clock]]:
-    """Yield all spills of points, each with its report's clock."""
-    return ((spill, clock) for summary, clock in zip(summaries, clocks, strict=True) for spill in summary.spills)
-
-
-def window_borders(spills: Iterable[tuple[Spill, Clock]], limits: Limits, together: int = 1) -> npt.NDArray[np.int64]:
-    """Return borders of windows that hold about as many points each, from the indices of spills on their clocks.
-
-    The number of windows is a multiple of `together`, the number encoded at once, except in a short run.
-    """
-    first, last, rows = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0)]
-    held = False
-    for spill, clock in spills:
-        first.append(clock.merged(spill.first))
-        last.append(clock.merged(spill.last))
-        rows.append(np.full(len(spill.first), spill.rows / max(len(spill.first), 1)))
-        held |= spill.held is not None
-    starts, points = np.concatenate(first), np.concatenate(rows)
-    low, high = np.iinfo(np.int64).min, np.iinfo(np.int64).max
-    if not len(points):
-        return np.array([low, high])
-    lasting = np.maximum(np.concatenate(last) - starts, 1)
-    # Within a batch, points come at a nearly even rate.
-    begun = np.concatenate([starts, starts + lasting])
-    order = np.argsort(begun, kind="stable")
-    time = begun[order]
-    rate = np.cumsum(np.concatenate([points / lasting, -points / lasting])[order])
-    filled = np.concatenate([[0.0], np.cumsum(rate[:-1] * np.diff(time))])
-    most = limits.window_points * (limits.in_memory_windows if held else 1)
-    count = 1 if points.sum() < limits.window_points / 4 else together * math.ceil(points.sum() / (together * most))
-    inner = np.interp(np.arange(1, count) / count, filled / filled[-1], time)
-    return np.unique(np.concatenate([[low], inner.astype(np.int64), [high]]))
 
 
 def _header(summaries: Sequence[Summary], objects: Objects, duration: int) -> str:

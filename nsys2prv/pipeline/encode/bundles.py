@@ -24,7 +24,8 @@ from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers, map_ahead
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.plan import Plan, spills_of, window_borders
+from nsys2prv.run.encoding_windows import spills_of, window_borders
+from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 from nsys2prv.run.saved_plan import read_saved
 

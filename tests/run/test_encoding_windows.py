@@ -11,8 +11,8 @@ import pytest
 from nsys2prv.model.limits import DEFAULT_LIMITS
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, hold_points
-from nsys2prv.run import plan
 from nsys2prv.run.clocks import Clock
+from nsys2prv.run.encoding_windows import window_borders
 from nsys2prv.run.report_summary import Spill
 
 
@@ -24,7 +24,7 @@ def spill(times: np.ndarray) -> Spill:
 
 def borders(*times: np.ndarray, in_memory: bool = True) -> np.ndarray:
     spills = [spill(one) if in_memory else spill(one)._replace(held=None) for one in times]
-    return plan.window_borders([(one, Clock(0, 0)) for one in spills], DEFAULT_LIMITS, together=2)
+    return window_borders([(one, Clock(0, 0)) for one in spills], DEFAULT_LIMITS, together=2)
 
 
 @pytest.mark.parametrize(
