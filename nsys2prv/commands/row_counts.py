@@ -28,9 +28,9 @@ class RowCounts(NamedTuple):
     off: dict[str, int]
 
 
-def count_rows(given: EncodingInput, written: Sequence[Encoded]) -> RowCounts:
+def count_rows(encoding: EncodingInput, written: Sequence[Encoded]) -> RowCounts:
     """Count the rows of all reports, given the counts of the windows that were encoded (none in a dry run)."""
-    plan, estimates = given.plan, given.estimates
+    plan, estimates = encoding.plan, encoding.estimates
     rows: dict[str, int] = {}
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
     off: dict[str, int] = {}
@@ -56,17 +56,17 @@ def count_rows(given: EncodingInput, written: Sequence[Encoded]) -> RowCounts:
         # Their places have lost their row because of this.
         tallies[family].count(Loss.NO_ROW, -n)
         tallies[family].count(Loss.RESAMPLED, n)
-    for spill in given.of_the_run:
+    for spill in encoding.of_the_run:
         # Each event has a begin and an end.
         rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
-    for one in given.explained:
+    for one in encoding.explained:
         for lost, n in one.left.items():
             tallies[one.family].add(lost, n)
     if estimates is not None:
         rows[TENSOR_ESTIMATE.name] = estimates.kernels
         for lost, n in estimates.left.items():
             tallies[TENSOR_ESTIMATE.name].add(lost, n)
-    for (family, unmatched), n in given.matches.counts.left.items():
+    for (family, unmatched), n in encoding.matches.counts.left.items():
         tallies[family].count(unmatched, n)
     dropped = {family: _sentences(tallies[family]) for family in sorted(tallies)}
     return RowCounts(rows, {family: sentences for family, sentences in dropped.items() if sentences}, off)

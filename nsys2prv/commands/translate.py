@@ -85,26 +85,26 @@ def translate(
             asked=options,
             profiles=profiles,
         )
-        given = run.encoding_input(paths)
+        encoding = run.encoding_input(paths)
         if writing.summary:
-            run.whole(given.plan).check()
-        matched = (*given.matches.messages, *given.of_the_run)
-        sizes = forecast(given.plan, matched, given.estimates.kernels if given.estimates else 0)
+            run.whole(encoding.plan).check()
+        matched = (*encoding.matches.messages, *encoding.of_the_run)
+        sizes = forecast(encoding.plan, matched, encoding.estimates.kernels if encoding.estimates else 0)
         temporary = folder_size(means.workers.folder)
-        redaction = Redaction.of(given.plan, run.failed) if writing.redact else None
-        made = None if dry_run else _make(given, target, run, redaction, sizes)
+        redaction = Redaction.of(encoding.plan, run.failed) if writing.redact else None
+        made = None if dry_run else _make(encoding, target, run, redaction, sizes)
         analysis = None
         if writing.summary:
             with run.stage("analyze"):
-                analysis = run.whole(given.plan).analysis(writing.window)
+                analysis = run.whole(encoding.plan).analysis(writing.window)
         if made:
             # Last: a run that cannot be analyzed leaves no trace.
             publish(target, made.body, made.texts, stale=[target.other])
-        counted = made.counts if made else count_rows(given, [])
+        counted = made.counts if made else count_rows(encoding, [])
         used = Used(temporary, peak_memory())
     written = Written(target.prv if made else None, made.lines if made else 0, sizes, target.compress)
     begin = run.chosen[0] if run.chosen else 0
-    result = translation_of(given, counted, written, used, run.seconds, run.failed, begin)
+    result = translation_of(encoding, counted, written, used, run.seconds, run.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
 
 
@@ -118,15 +118,15 @@ class _Made(NamedTuple):
 
 
 def _make(
-    given: EncodingInput, target: Target, run: Stages, redaction: Redaction | None, sizes: Mapping[str, int]
+    encoding: EncodingInput, target: Target, run: Stages, redaction: Redaction | None, sizes: Mapping[str, int]
 ) -> _Made:
     """Make a trace of forecast sizes in the folder beside its output. Raises Nsys2prvError if it does not fit."""
     size = check_size(sizes, target.compress, run.writing.max_size)
     check_space(target.stem.parent, size, "the trace would take about", "choose another output")
     with run.stage("encode"):
         body = run.means.beside / target.prv.name
-        lines, counted = _write(given, body, run, redaction, trace_size(sizes, compress=False))
-        return _Made(body, lines, counted, side_files(given, target, redaction))
+        lines, counted = _write(encoding, body, run, redaction, trace_size(sizes, compress=False))
+        return _Made(body, lines, counted, side_files(encoding, target, redaction))
 
 
 @contextmanager
@@ -162,21 +162,21 @@ def _means(
 
 
 def _write(
-    given: EncodingInput, body: Path, run: Stages, redaction: Redaction | None, size: int
+    encoding: EncodingInput, body: Path, run: Stages, redaction: Redaction | None, size: int
 ) -> tuple[int, RowCounts]:
     """Write header, windows in order, and comments; return lines and counts.
 
     `size`: bytes of the trace, about, not compressed.
     """
-    workers, plan = run.means.workers, given.plan
-    bundles, merged = merge_reports(given, workers, size)
-    given = given._replace(bundles=bundles)
+    workers, plan = run.means.workers, encoding.plan
+    bundles, merged = merge_reports(encoding, workers, size)
+    encoding = encoding._replace(bundles=bundles)
     with open_body(body, workers.limits.member_lines if body.suffix == ".gz" else None) as sink:
         sink.write(plan.header.encode())
         end_member(sink)
-        windows = write_windows(given, sink, workers)
-        written = list(workers.progress.track("writing", windows, len(given.windows)))
-        rows = count_rows(given, [*merged, *written])
+        windows = write_windows(encoding, sink, workers)
+        written = list(workers.progress.track("writing", windows, len(encoding.windows)))
+        rows = count_rows(encoding, [*merged, *written])
         end_member(sink)
         asked, public = run.asked, run.writing.public_types
         comments = comment_text(plan, run.selection, asked, public, run.chosen, rows.dropped, rows.off, run.failed)

@@ -111,7 +111,7 @@ class Translation(NamedTuple):
 
 
 def translation_of(
-    given: EncodingInput,
+    encoding: EncodingInput,
     counted: RowCounts,
     written: Written,
     used: Used,
@@ -120,7 +120,7 @@ def translation_of(
     begin: int,
 ) -> Translation:
     """Make the result from the input of encoding, the counts of rows, and the trace. `begin`: `begin_ns` of it."""
-    plan, matched = given.plan, given.matches.counts
+    plan, matched = encoding.plan, encoding.matches.counts
     return Translation(
         prv=written.prv,
         reports=len(plan.summaries),
@@ -141,7 +141,7 @@ def translation_of(
             *plan.warnings,
             *_remarks(plan),
             *mismatch_warnings(matched, plan.communicators.names),
-            *(remark for one in given.explained for remark in one.remarks),
+            *(remark for one in encoding.explained for remark in one.remarks),
         ),
         messages=matched.messages,
         losses=_diagnostics(plan),

@@ -109,18 +109,20 @@ class Stages:
             )
         with self.stage("match"):
             matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
-        given = EncodingInput(plan, matches)
+        encoding = EncodingInput(plan, matches)
         if self.estimated:
             with self.stage("estimate"):
-                given = given._replace(estimates=self.whole(plan).estimates(self.selection.reduction.min_duration))
+                encoding = encoding._replace(
+                    estimates=self.whole(plan).estimates(self.selection.reduction.min_duration)
+                )
         if self._explains:
             with self.stage("explain"):
-                given = given._replace(explained=self.whole(plan).explained(self.selection.families))
+                encoding = encoding._replace(explained=self.whole(plan).explained(self.selection.families))
         if self.profiles:
             with self.stage("ncu"):
                 profiled = self.whole(plan).profiled(self.selection.reduction.min_duration)
-                given = given._replace(explained=(*given.explained, profiled))
-        return given
+                encoding = encoding._replace(explained=(*encoding.explained, profiled))
+        return encoding
 
     def _look(self, paths: Sequence[Path]) -> Extracted:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""

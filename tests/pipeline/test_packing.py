@@ -90,10 +90,10 @@ def test_a_chunk_that_is_gone_is_no_full_disk(tmp_path: Path) -> None:
 def test_points_that_are_gone_are_no_full_disk(
     mpi_halo: list[Path], output: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def without_points(given: EncodingInput, *how: Any) -> Any:
+    def without_points(encoding: EncodingInput, *how: Any) -> Any:
         for file in output.parent.rglob("*.arrow"):
             file.unlink()
-        return merge_reports(given, *how)
+        return merge_reports(encoding, *how)
 
     monkeypatch.setattr(translation, "merge_reports", without_points)
     execution = nsys2prv.Execution(jobs=1, limits=Limits(in_memory_bytes=0))

@@ -49,16 +49,16 @@ class Merged(NamedTuple):
     counted: Encoded
 
 
-def merge_reports(given: EncodingInput, workers: Workers, size: int) -> tuple[Bundles | None, list[Encoded]]:
+def merge_reports(encoding: EncodingInput, workers: Workers, size: int) -> tuple[Bundles | None, list[Encoded]]:
     """Merge reports into bundles, and return these with counts; None without need of bundles.
 
     Bundles go to files, and the points that are in them are removed. `size`: bytes of the trace, not compressed.
     Raises OutputError.
     """
-    parts = parts_of(given.plan, workers, size)
+    parts = parts_of(encoding.plan, workers, size)
     if not parts:
         return None, []
-    merged = list(workers.progress.track("merging reports", _merge(given, parts, workers), len(parts)))
+    merged = list(workers.progress.track("merging reports", _merge(encoding, parts, workers), len(parts)))
     spills = tuple(m.spill for m in merged if m.spill is not None)
     # Merged spills have many batches, and so their indices show better than those of points how lines spread in time.
     borders = window_borders(((spill, _AS_IT_IS) for spill in spills), workers.limits, together=2)
@@ -101,19 +101,19 @@ def bundles(spills: Sequence[int], limits: Limits) -> Iterator[tuple[int, int]]:
     yield first, len(spills)
 
 
-def _merge(given: EncodingInput, parts: Sequence[MergePart], workers: Workers) -> Iterator[Merged]:
+def _merge(encoding: EncodingInput, parts: Sequence[MergePart], workers: Workers) -> Iterator[Merged]:
     """Merge parts, here or by workers, and remove the points of each bundle that is complete."""
     work = [(part, workers.folder / f"bundle{n}.arrow") for n, part in enumerate(parts)]
     if workers.count == 1:
-        results: Iterator[Merged] = map_ahead(partial(_merged, given, workers.limits), work)
+        results: Iterator[Merged] = map_ahead(partial(_merged, encoding, workers.limits), work)
     else:
         saved = workers.folder / "to-merge"
-        given.save(saved)
+        encoding.save(saved)
         results = workers.map(partial(_merged_by_worker, saved, workers.limits), work)
     for n, (part, result) in enumerate(zip(parts, results, strict=True)):
         yield result
         if n + 1 == len(parts) or parts[n + 1].first != part.first:
-            for spill in chain.from_iterable(s.spills for s in given.plan.summaries[part.first : part.end]):
+            for spill in chain.from_iterable(s.spills for s in encoding.plan.summaries[part.first : part.end]):
                 spill.path.unlink(missing_ok=True)
 
 
@@ -122,10 +122,10 @@ def _merged_by_worker(saved: Path, limits: Limits, work: tuple[MergePart, Path])
 
 
 @on_polars_thread
-def _merged(given: EncodingInput, limits: Limits, work: tuple[MergePart, Path]) -> Merged:
+def _merged(encoding: EncodingInput, limits: Limits, work: tuple[MergePart, Path]) -> Merged:
     """Merge one part into a file. Raises OutputError."""
     (first, end, low, high), path = work
-    lines, counted = merged_lines(given, range(first, end), low, high)
+    lines, counted = merged_lines(encoding, range(first, end), low, high)
     if lines.is_empty():
         return Merged(None, counted)
     spill = replace_spill(path, SpillOf("lines", ""), Points(lines), limits.batch_rows, compression="lz4")

@@ -74,48 +74,50 @@ class _Counted:
 
 
 @on_polars_thread
-def encode(given: EncodingInput, number: int) -> tuple[pl.DataFrame, Encoded]:
+def encode(encoding: EncodingInput, number: int) -> tuple[pl.DataFrame, Encoded]:
     """Return the lines of window `number` in the order of the body, ready for `write_lines`."""
-    parts = _Counted(_window_parts(given, int(given.borders[number]), int(given.borders[number + 1])))
-    lines, repeated = _without_repeats(given.plan, parts) if given.plan.objects.shared else (sort_lines(parts), {})
+    parts = _Counted(_window_parts(encoding, int(encoding.borders[number]), int(encoding.borders[number + 1])))
+    lines, repeated = (
+        _without_repeats(encoding.plan, parts) if encoding.plan.objects.shared else (sort_lines(parts), {})
+    )
     return lines, Encoded(lines.height, parts.hidden, repeated)
 
 
-def merged_lines(given: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
+def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
     """Return the lines of some reports within [low, high) in the order of the body, with all that orders them (LINE).
 
     Lines are not counted here: they are merged once more, with the lines of other reports.
     """
-    plan = given.plan
+    plan = encoding.plan
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
     none = _Part(_with_owner(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN))
-    parts = _Counted(chain([none], _report_parts(given, reports, low, high)))
+    parts = _Counted(chain([none], _report_parts(encoding, reports, low, high)))
     return sort_lines(parts, kept), Encoded(0, parts.hidden, {})
 
 
-def _window_parts(given: EncodingInput, low: int, high: int) -> Iterator[_Part]:
+def _window_parts(encoding: EncodingInput, low: int, high: int) -> Iterator[_Part]:
     """Yield all lines within [low, high)."""
-    plan = given.plan
+    plan = encoding.plan
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
     for lines in (
         own,
-        *_message_lines(given, low, high),
-        *_waiting_lines(given, low, high),
-        *_explained_lines(given, low, high),
+        *_message_lines(encoding, low, high),
+        *_waiting_lines(encoding, low, high),
+        *_explained_lines(encoding, low, high),
     ):
         yield _Part(_with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN))
-    if given.bundles is None:
-        yield from _report_parts(given, range(len(plan.summaries)), low, high)
+    if encoding.bundles is None:
+        yield from _report_parts(encoding, range(len(plan.summaries)), low, high)
     else:
-        yield from map(_Part, _within(given.bundles.spills, low, high))
+        yield from map(_Part, _within(encoding.bundles.spills, low, high))
 
 
-def _report_parts(given: EncodingInput, reports: range, low: int, high: int) -> Iterator[_Part]:
+def _report_parts(encoding: EncodingInput, reports: range, low: int, high: int) -> Iterator[_Part]:
     """Yield the lines of the points of reports within [low, high)."""
     for report in reports:
-        for spill in given.plan.summaries[report].spills:
-            for lines, hidden in _spill_lines(given, report, spill, low, high):
-                owned = _with_owner(given.plan, lines, report, FAMILY_NAMES.index(spill.family))
+        for spill in encoding.plan.summaries[report].spills:
+            for lines, hidden in _spill_lines(encoding, report, spill, low, high):
+                owned = _with_owner(encoding.plan, lines, report, FAMILY_NAMES.index(spill.family))
                 yield _Part(owned, spill.family, hidden)
 
 
@@ -127,10 +129,10 @@ def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl
 
 
 def _spill_lines(
-    given: EncodingInput, report: int, spill: Spill, low: int, high: int
+    encoding: EncodingInput, report: int, spill: Spill, low: int, high: int
 ) -> Iterator[tuple[pl.DataFrame, int]]:
     """Yield the lines of a spill within [low, high), and how many messages cannot be drawn."""
-    plan, clock = given.plan, given.plan.clocks[report]
+    plan, clock = encoding.plan, encoding.plan.clocks[report]
     # A nanosecond of slack on both sides: an interval of 1 ns stays one under a slope.
     chosen = np.flatnonzero((clock.merged(spill.last) >= low - 1) & (clock.merged(spill.first) < high))
     if not len(chosen):
@@ -151,7 +153,7 @@ def _spill_lines(
         yield state_lines(drawn.with_columns(end=ends)), 0
         return
     if spill.kind == "events":
-        yield _events(given, report, spill, drawn), 0
+        yield _events(encoding, report, spill, drawn), 0
     else:
         # A metric without any value has no type.
         yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns if c in plan.numbering.types}), 0
@@ -176,23 +178,23 @@ def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFra
             yield _chosen(rows, (times >= low) & (times < high))
 
 
-def _message_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
+def _message_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
     """Yield the lines of messages between ranks sent within [low, high)."""
-    rows = given.plan.objects.rows
-    for messages in _within(given.matches.messages, low, high):
+    rows = encoding.plan.objects.rows
+    for messages in _within(encoding.matches.messages, low, high):
         yield message_lines(messages, rows.cpu, rows.task, rows.thread)
 
 
-def _waiting_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
+def _waiting_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
     """Yield the lines of waiting and transfer within [low, high)."""
     values = pl.DataFrame({"type": [WAITING.number] * 3, "value": [0, *WAITING.values]})
-    for points in _within(given.matches.waiting, low, high):
+    for points in _within(encoding.matches.waiting, low, high):
         yield event_lines(points, values, {WAITED_FOR.key: WAITED_FOR.number})
 
 
-def _explained_lines(given: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
+def _explained_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
     """Yield the lines of events of the whole run, such as the critical path, within [low, high)."""
-    for one in given.explained:
+    for one in encoding.explained:
         values = pl.DataFrame({"type": [one.kind.number] * len(one.kind.values), "value": list(one.kind.values)})
         for points in _within([one.spill] if one.spill else [], low, high):
             yield event_lines(points, values, {column: kind.number for column, kind in one.further.items()})
@@ -208,12 +210,12 @@ def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
     return np.where(short, np.maximum(merged, clock.merged(times - 1) + 1), merged)
 
 
-def _events(given: EncodingInput, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
+def _events(encoding: EncodingInput, report: int, spill: Spill, points: pl.DataFrame) -> pl.DataFrame:
     """Make lines of the begins and ends of intervals, with the run's numbers of types, labels and attributes."""
-    plan, estimates = given.plan, given.estimates
+    plan, estimates = encoding.plan, encoding.estimates
     summary, numbers = plan.summaries[report], plan.numbering.types
     points, known = _used(points, read_combinations(spill))
-    in_run = ReportInRun(summary, report, plan.communicators, given.matches.before[report])
+    in_run = ReportInRun(summary, report, plan.communicators, encoding.matches.before[report])
     points = with_run_attributes(in_run, points, known)
     unique = {c: numbers[c] for c in spill.columns if c in numbers}
     if estimates is not None and KERNEL_CLASS.key in known.columns:

@@ -20,20 +20,20 @@ from nsys2prv.run.plan import Plan
 from nsys2prv.run.saved_plan import read_saved
 
 
-def write_windows(given: EncodingInput, sink: IO[bytes], workers: Workers) -> Iterator[Encoded]:
+def write_windows(encoding: EncodingInput, sink: IO[bytes], workers: Workers) -> Iterator[Encoded]:
     """Write all windows in order, encoded here or by workers."""
-    if workers.count == 1 or len(given.windows) == 1:
-        return _write_here(given, sink)
+    if workers.count == 1 or len(encoding.windows) == 1:
+        return _write_here(encoding, sink)
     saved = workers.folder / "plan"
-    given.save(saved)
+    encoding.save(saved)
     if isinstance(sink, Packed):
-        return _pack_chunks(saved, sink, workers, given.windows)
-    return _append_chunks(saved, sink, workers.map, given.windows)
+        return _pack_chunks(saved, sink, workers, encoding.windows)
+    return _append_chunks(saved, sink, workers.map, encoding.windows)
 
 
-def _write_here(given: EncodingInput, sink: IO[bytes]) -> Iterator[Encoded]:
-    for lines, result in map_ahead(partial(encode, given), given.windows):
-        _put(given.plan, lines, sink)
+def _write_here(encoding: EncodingInput, sink: IO[bytes]) -> Iterator[Encoded]:
+    for lines, result in map_ahead(partial(encode, encoding), encoding.windows):
+        _put(encoding.plan, lines, sink)
         yield result
 
 
@@ -69,8 +69,8 @@ def _put(plan: Plan, lines: pl.DataFrame, sink: IO[bytes]) -> None:
 def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
     """Encode one window into a file of its own."""
     path = saved.with_name(f"chunk{number}")
-    given: EncodingInput = read_saved(saved)
-    lines, result = encode(given, number)
+    encoding: EncodingInput = read_saved(saved)
+    lines, result = encode(encoding, number)
     with replacing(path) as beside, open_body(beside) as sink:
-        _put(given.plan, lines, sink)
+        _put(encoding.plan, lines, sink)
     return path, result
