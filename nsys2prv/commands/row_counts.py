@@ -56,7 +56,7 @@ def count_rows(encoding: EncodingInput, written: Sequence[Encoded]) -> RowCounts
         # Their places have lost their row because of this.
         tallies[family].count(Loss.NO_ROW, -n)
         tallies[family].count(Loss.RESAMPLED, n)
-    for spill in encoding.of_the_run:
+    for spill in encoding.run_spills:
         # Each event has a begin and an end.
         rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
     for one in encoding.explained:

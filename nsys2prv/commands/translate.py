@@ -88,7 +88,7 @@ def translate(
         encoding = run.encoding_input(paths)
         if writing.summary:
             run.whole(encoding.plan).check()
-        matched = (*encoding.matches.messages, *encoding.of_the_run)
+        matched = (*encoding.matches.messages, *encoding.run_spills)
         sizes = forecast(encoding.plan, matched, encoding.estimates.kernels if encoding.estimates else 0)
         temporary = folder_size(means.workers.folder)
         redaction = Redaction.of(encoding.plan, run.failed) if writing.redact else None

@@ -28,7 +28,7 @@ from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_label
 from nsys2prv.run.objects import NO_ROW, Objects, RowDecisions, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Summary
-from nsys2prv.run.run_lines import lines_of_the_run
+from nsys2prv.run.run_lines import run_lines
 from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.steady import Window
 from nsys2prv.run.tasks import Task, find_tasks, known_ranks, rank_warnings, with_ranks
@@ -118,7 +118,7 @@ def make_plan(
         duration=duration,
         active=active,
         window=window,
-        lines=lines_of_the_run(objects, numbering, timed.edge_samples, window, duration),
+        lines=run_lines(objects, numbering, timed.edge_samples, window, duration),
         borders=window_borders(spills_of(summaries, clocks), limits, together=2),
         header=_header(summaries, objects, duration),
         row=row_text(_row_names(objects)),

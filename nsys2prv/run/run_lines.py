@@ -13,7 +13,7 @@ from nsys2prv.run.objects import Objects
 from nsys2prv.run.steady import Window
 
 
-def lines_of_the_run(
+def run_lines(
     objects: Objects, numbering: Numbering, samples: pl.DataFrame, window: Window, duration: int
 ) -> pl.DataFrame:
     """Return the lines of the window of interest, of names of columns, and of the first and last `samples`."""

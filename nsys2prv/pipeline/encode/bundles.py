@@ -55,7 +55,7 @@ def merge_reports(encoding: EncodingInput, workers: Workers, size: int) -> tuple
     Bundles go to files, and the points that are in them are removed. `size`: bytes of the trace, not compressed.
     Raises OutputError.
     """
-    parts = parts_of(encoding.plan, workers, size)
+    parts = merge_parts(encoding.plan, workers, size)
     if not parts:
         return None, []
     merged = list(workers.progress.track("merging reports", _merge(encoding, parts, workers), len(parts)))
@@ -65,7 +65,7 @@ def merge_reports(encoding: EncodingInput, workers: Workers, size: int) -> tuple
     return Bundles(spills, borders), [m.counted for m in merged]
 
 
-def parts_of(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
+def merge_parts(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
     """List the parts to merge, bundle by bundle: none if windows have few spills each, or the disk lacks space."""
     limits = workers.limits
     windows, spills = len(plan.borders) - 1, sum(len(s.spills) for s in plan.summaries)

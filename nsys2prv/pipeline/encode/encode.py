@@ -34,7 +34,7 @@ from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 
 # Report and family of lines that come from no report.
-OF_THE_RUN = -1
+NO_REPORT = -1
 FAMILY_NAMES = [family.name for family in FAMILIES]
 # Owners of lines, where two reports may hold the same ones.
 OWNERS = ("report", "family")
@@ -90,7 +90,7 @@ def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -
     """
     plan = encoding.plan
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
-    none = _Part(_with_owner(plan, plan.lines.clear(), OF_THE_RUN, OF_THE_RUN))
+    none = _Part(_with_owner(plan, plan.lines.clear(), NO_REPORT, NO_REPORT))
     parts = _Counted(chain([none], _report_parts(encoding, reports, low, high)))
     return sort_lines(parts, kept), Encoded(0, parts.hidden, {})
 
@@ -105,7 +105,7 @@ def _window_parts(encoding: EncodingInput, low: int, high: int) -> Iterator[_Par
         *_waiting_lines(encoding, low, high),
         *_explained_lines(encoding, low, high),
     ):
-        yield _Part(_with_owner(plan, lines, OF_THE_RUN, OF_THE_RUN))
+        yield _Part(_with_owner(plan, lines, NO_REPORT, NO_REPORT))
     if encoding.bundles is None:
         yield from _report_parts(encoding, range(len(plan.summaries)), low, high)
     else:
@@ -302,5 +302,5 @@ def _without_repeats(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.Data
     once = counted.unique([*LINE, "again"], keep="first", maintain_order=True)
     held = counted.filter(pl.col("phase") > END)["family"].value_counts()
     kept = dict(once.filter(pl.col("phase") > END)["family"].value_counts().rows())
-    repeated = {FAMILY_NAMES[f]: n - kept[f] for f, n in held.rows() if f != OF_THE_RUN and n > kept[f]}
+    repeated = {FAMILY_NAMES[f]: n - kept[f] for f, n in held.rows() if f != NO_REPORT and n > kept[f]}
     return once.select(list(LINE)), repeated

@@ -71,7 +71,7 @@ class EncodingInput(NamedTuple):
     explained: tuple[RunEvents, ...] = ()
 
     @property
-    def of_the_run(self) -> tuple[Spill, ...]:
+    def run_spills(self) -> tuple[Spill, ...]:
         """Points of events that come from no single report."""
         return (*self.matches.waiting, *(one.spill for one in self.explained if one.spill))
 
