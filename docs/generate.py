@@ -30,8 +30,7 @@ from nsys2prv.model.event_type import EventType, NumberedBy, TypeBlock
 from nsys2prv.model.event_types import BLOCKS, EFFICIENCY_FACTOR, EVENT_TYPES, NOTHING, NVTX_NUMBER, WINDOW
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.options import declarations, default_of
-from nsys2prv.model.palette import FAMILIES as KERNEL_FAMILIES
-from nsys2prv.model.palette import KINDS, OPERATIONS, Block
+from nsys2prv.model.palette import FAMILY_BLOCKS, KIND_COLORS, OPERATION_BLOCKS, ValueBlock
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 from nsys2prv.pipeline.workers.execution import Execution
@@ -120,10 +119,10 @@ def _values(kind: EventType | TypeBlock) -> str:
 
 def kinds_table() -> str:
     """One row a kind of activity."""
-    return _table(("kind", "color"), ((name, f"`{color.hex}`") for name, color in KINDS.items()))
+    return _table(("kind", "color"), ((name, f"`{color.hex}`") for name, color in KIND_COLORS.items()))
 
 
-def blocks_table(blocks: Iterable[Block]) -> str:
+def blocks_table(blocks: Iterable[ValueBlock]) -> str:
     """One row a block of values: its name, numbers and color."""
     rows = ((b.name, f"{b.first}-{b.first + b.size - 1}", f"`{b.color.hex}`") for b in blocks)
     return _table(("labels", "values", "color"), rows)
@@ -270,8 +269,8 @@ PAGES: dict[str, dict[str, Callable[[], str]]] = {
         "families": families_table,
         "event types": event_types_table,
         "kinds": kinds_table,
-        "kernel families": partial(blocks_table, KERNEL_FAMILIES),
-        "operations": partial(blocks_table, OPERATIONS),
+        "kernel families": partial(blocks_table, FAMILY_BLOCKS),
+        "operations": partial(blocks_table, OPERATION_BLOCKS),
     },
     "cfgs.md": {
         "basics": partial(cfgs_table, "basics"),

@@ -6,11 +6,12 @@ from html import escape
 
 import polars as pl
 
+from nsys2prv.model.palette import PLOT_COLORS
+
 WIDTH, PANEL, LEFT, RIGHT, TOP, BELOW = 960, 260, 90, 70, 50, 50
 # Programs to draw, those with the most runs, and runs of each, the latest: more would be too small to see.
 PANELS, RUNS = 12, 500
-# Colors that the color-blind can distinguish (Okabe and Ito).
-TIME, EFFICIENCY = "#0072b2", "#e69f00"
+TIME, EFFICIENCY = PLOT_COLORS[0].hex, PLOT_COLORS[1].hex
 
 
 def plot_svg(runs: pl.DataFrame) -> str:

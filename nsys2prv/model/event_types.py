@@ -331,7 +331,7 @@ HELD_TYPES = (
 )
 
 
-def block_of(key: str) -> tuple[TypeBlock, str] | None:
+def block_and_name(key: str) -> tuple[TypeBlock, str] | None:
     """Return block and name behind a key such as `nvtx:NCCL`; None for the key of a fixed type."""
     name, colon, rest = key.partition(":")
     return (BLOCKS[name], rest) if colon else None
@@ -339,10 +339,10 @@ def block_of(key: str) -> tuple[TypeBlock, str] | None:
 
 def is_labelled(key: str) -> bool:
     """Return True if the values of a type are labels that the trace numbers."""
-    found = block_of(key)
+    found = block_and_name(key)
     return found[0].labelled if found else EVENT_TYPES[key].labelled
 
 
 def is_unique(key: str) -> bool:
     """Return True if hardly two events have the same value of a type."""
-    return block_of(key) is None and EVENT_TYPES[key].unique
+    return block_and_name(key) is None and EVENT_TYPES[key].unique

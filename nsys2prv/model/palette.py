@@ -29,7 +29,7 @@ class Color(NamedTuple):
         return f"#{self.red:02x}{self.green:02x}{self.blue:02x}"
 
 
-class Block(NamedTuple):
+class ValueBlock(NamedTuple):
     """A kind of labels: its name, its color, and the numbers that its labels have in every trace.
 
     The label that equals the name has the number `first`.
@@ -52,8 +52,13 @@ WAITING_COLOR = Color(150, 75, 0)
 COPIES_COLOR = Color(204, 121, 167)
 CALLS_COLOR = Color(0, 158, 115)
 SYNCHRONIZATION_COLOR = Color(120, 75, 75)
+# Colors of plots for what has none of its own. The color-blind can distinguish them (Okabe and Ito).
+PLOT_COLORS = (
+    *(Color(0, 114, 178), Color(230, 159, 0), Color(0, 158, 115), Color(204, 121, 167)),
+    *(Color(213, 94, 0), Color(86, 180, 233), Color(0, 0, 0), Color(184, 168, 0)),
+)
 # Kinds of activity by name, as the page names them.
-KINDS: Mapping[str, Color] = {
+KIND_COLORS: Mapping[str, Color] = {
     "idle": IDLE_COLOR,
     "compute": COMPUTE_COLOR,
     "communication": COMMUNICATION_COLOR,
@@ -120,43 +125,46 @@ _OPERATIONS: tuple[tuple[str, Color, str], ...] = (
 )
 
 
-def _blocks() -> tuple[tuple[Block, ...], Block, tuple[Block, ...]]:
+def _blocks() -> tuple[tuple[ValueBlock, ...], ValueBlock, tuple[ValueBlock, ...]]:
     """Return the blocks of families, of unknown families, and of operations, one after the other."""
     at = FIRST_BLOCK
     made = []
     for name, color in _FAMILIES:
-        made.append(Block(name, color, at, _GEMM_SIZE if name == "GEMM" else _FAMILY_SIZE))
+        made.append(ValueBlock(name, color, at, _GEMM_SIZE if name == "GEMM" else _FAMILY_SIZE))
         at += made[-1].size
-    unknown = Block("", _FAMILIES[0][1], at, _UNKNOWN_SIZE)
+    unknown = ValueBlock("", _FAMILIES[0][1], at, _UNKNOWN_SIZE)
     at += _UNKNOWN_SIZE
     operations = [
-        Block(name, color, at + n * _OPERATION_SIZE, _OPERATION_SIZE) for n, (name, color, _) in enumerate(_OPERATIONS)
+        ValueBlock(name, color, at + n * _OPERATION_SIZE, _OPERATION_SIZE)
+        for n, (name, color, _) in enumerate(_OPERATIONS)
     ]
     return tuple(made), unknown, tuple(operations)
 
 
-FAMILIES, UNKNOWN, OPERATIONS = _blocks()
-BEYOND = OPERATIONS[-1].first + OPERATIONS[-1].size
+FAMILY_BLOCKS, UNKNOWN_BLOCK, OPERATION_BLOCKS = _blocks()
+BEYOND = OPERATION_BLOCKS[-1].first + OPERATION_BLOCKS[-1].size
 # Colors of names that each trace numbers for itself, and of families that the package does not know, in turn.
-SERIES: tuple[Color, ...] = tuple(block.color for block in FAMILIES[:24])
+SERIES: tuple[Color, ...] = tuple(block.color for block in FAMILY_BLOCKS[:24])
 # Numbers below this have a color of SERIES.
 _COLORED = 100
-_LONGEST_FIRST = sorted(FAMILIES, key=lambda block: (-len(block.name), block.name))
+_LONGEST_FIRST = sorted(FAMILY_BLOCKS, key=lambda block: (-len(block.name), block.name))
 _NCCL = "NCCL"
 
 
-def operation_block(text: str) -> Block:
+def operation_block(text: str) -> ValueBlock:
     """Return the block of the operation that a name of NCCL, MPI or UCX tells."""
     plain = text.lower().replace("_", "")
-    return next(block for block, (_, _, words) in zip(OPERATIONS, _OPERATIONS, strict=True) if re.search(words, plain))
+    return next(
+        block for block, (_, _, words) in zip(OPERATION_BLOCKS, _OPERATIONS, strict=True) if re.search(words, plain)
+    )
 
 
-def class_block(text: str) -> Block:
+def class_block(text: str) -> ValueBlock:
     """Return the block of a kernel class or family of classes. Classes of NCCL have that of their operation."""
     for block in _LONGEST_FIRST:
         if text == block.name or text.startswith(f"{block.name} "):
             return operation_block(text) if block.name == _NCCL != text else block
-    return UNKNOWN
+    return UNKNOWN_BLOCK
 
 
 def color_of(number: int) -> Color | None:
@@ -165,9 +173,9 @@ def color_of(number: int) -> Color | None:
         return _STATE_COLORS[number]
     if number < FIRST_BLOCK:
         return SERIES[(number - 1) % len(SERIES)] if number < _COLORED else None
-    if number in UNKNOWN or number >= BEYOND:
+    if number in UNKNOWN_BLOCK or number >= BEYOND:
         return SERIES[number % len(SERIES)]
-    return next(block.color for block in (*FAMILIES, *OPERATIONS) if number in block)
+    return next(block.color for block in (*FAMILY_BLOCKS, *OPERATION_BLOCKS) if number in block)
 
 
 _STATE_COLORS: Mapping[int, Color] = {
@@ -216,7 +224,7 @@ _CAUSE_COLORS = {
 _KINDS_OF_ACTIVITY = {
     types.CUDA_API: CALLS_COLOR,
     types.KERNEL: COMPUTE_COLOR,
-    types.GRAPH: FAMILIES[0].color,
+    types.GRAPH: FAMILY_BLOCKS[0].color,
     types.NCCL_KERNEL: COMMUNICATION_COLOR,
     types.MEMORY: COPIES_COLOR,
 }

@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterator
 from itertools import chain, count
 from zlib import crc32
 
-from nsys2prv.model.palette import BEYOND, Block
+from nsys2prv.model.palette import BEYOND, ValueBlock
 
 # Put before each label. Chosen so that the classes in tests/intervals/kernel_classes.tsv have different numbers.
 SALT = "0"
 
 
-def stable_numbers(texts: Collection[str], block_of: Callable[[str], Block]) -> dict[str, int]:
+def stable_numbers(texts: Collection[str], block_of: Callable[[str], ValueBlock]) -> dict[str, int]:
     """Number labels from their text alone.
 
     Two labels of one trace may want one number: then the later in order of text has the next free one of the block, and
@@ -27,7 +27,7 @@ def stable_numbers(texts: Collection[str], block_of: Callable[[str], Block]) -> 
     return numbers
 
 
-def _wanted(text: str, block: Block) -> Iterator[int]:
+def _wanted(text: str, block: ValueBlock) -> Iterator[int]:
     """Yield the numbers that a label may have, the first by its text alone."""
     if text == block.name:
         yield block.first

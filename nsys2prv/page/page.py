@@ -17,8 +17,7 @@ from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.run_figures import unit_of_figure, words_of_figure
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.intervals.spans import Span
-from nsys2prv.model.palette import FAMILIES
-from nsys2prv.model.palette import KINDS as COLORS
+from nsys2prv.model.palette import FAMILY_BLOCKS, KIND_COLORS
 from nsys2prv.model.units import FRACTION, MS, NUMBER, Unit
 from nsys2prv.page import detail, head
 from nsys2prv.page.encoding import columns_block, json_block
@@ -221,10 +220,10 @@ def _filled(title: str, body: str, data: dict[str, Any], blocks: _Blocks) -> str
     data = {
         **data,
         "kinds": [[kind.name, kind.color.hex, kind.strip] for kind in KINDS],
-        "families": {block.name: block.color.hex for block in FAMILIES},
+        "families": {block.name: block.color.hex for block in FAMILY_BLOCKS},
     }
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    style = " ".join(f"--{name}: {color.hex};" for name, color in COLORS.items())
+    style = " ".join(f"--{name}: {color.hex};" for name, color in KIND_COLORS.items())
     packed = "".join(f'<script type="text/plain" id="b{n}">{one}</script>\n' for n, one in enumerate(blocks.texts))
     parts = {
         "<!--TITLE-->": escape(title),

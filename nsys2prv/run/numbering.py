@@ -19,7 +19,7 @@ from nsys2prv.model.event_types import (
     EVENT_TYPES,
     GPU_METRIC,
     NVTX_NUMBER,
-    block_of,
+    block_and_name,
 )
 from nsys2prv.model.palette import class_block, operation_block
 from nsys2prv.model.public_types import public_numbers
@@ -52,7 +52,7 @@ class Numbering(NamedTuple):
 def number_labels(summaries: Sequence[Summary], public_types: bool = False) -> Numbering:
     """Number event types and labels over all reports. `public_types`: as the public tool numbers types."""
     keys = sorted({k for s in summaries for k, rows in s.rows_by_type.items() if rows})
-    types = {k: EVENT_TYPES[k].number for k in keys if block_of(k) is None}
+    types = {k: EVENT_TYPES[k].number for k in keys if block_and_name(k) is None}
     types |= _number_block(keys, summaries)
     types |= public_numbers(keys) if public_types else {}
     pcf: list[PcfType] = []
@@ -84,7 +84,7 @@ def number_labels(summaries: Sequence[Summary], public_types: bool = False) -> N
 
 def domain_of(key: str) -> str | None:
     """Return the NVTX domain of an event type, or None without one."""
-    found = block_of(key)
+    found = block_and_name(key)
     return found[1] if found is not None and found[0] in DOMAIN_BLOCKS else None
 
 
@@ -98,7 +98,7 @@ def _patterns(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 def number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
     """Number texts (sorted): by the type's listed values, else by what it is numbered by."""
-    kind = None if block_of(key) else EVENT_TYPES[key]
+    kind = None if block_and_name(key) else EVENT_TYPES[key]
     listed = {text: n for n, text in kind.values.items()} if kind else {}
     others = [text for text in texts if text not in listed]
     if kind is None or kind.numbered_by == NumberedBy.ORDER:
@@ -117,7 +117,7 @@ def _number_of(digits: str) -> int:
 
 def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
     """Return the entry of the PCF for a type, with the numbers of its labels."""
-    found = block_of(key)
+    found = block_and_name(key)
     if found is None:
         kind = EVENT_TYPES[key]
         fixed = {0: kind.ended, **kind.values} if kind.values else {}
@@ -135,7 +135,7 @@ def _number_block(keys: Sequence[str], summaries: Sequence[Summary]) -> dict[str
     numbers: dict[str, int] = {}
     domains = _domain_positions({domain for k in keys if (domain := domain_of(k)) is not None})
     for block in BLOCKS.values():
-        own = {k: found[1] for k in keys if (found := block_of(k)) and found[0] is block}
+        own = {k: found[1] for k in keys if (found := block_and_name(k)) and found[0] is block}
         if block in DOMAIN_BLOCKS:
             positions = {k: domains[name] for k, name in own.items()}
         else:

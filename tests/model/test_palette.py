@@ -13,7 +13,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model import palette, states
 from nsys2prv.model.event_type import EventType, NumberedBy
 from nsys2prv.model.event_types import EVENT_TYPES, MPI_VALUES, NCCL_OPERATION
-from nsys2prv.model.palette import FAMILIES, IDLE_COLOR, KINDS, OPERATIONS, UNKNOWN
+from nsys2prv.model.palette import FAMILY_BLOCKS, IDLE_COLOR, KIND_COLORS, OPERATION_BLOCKS, UNKNOWN_BLOCK
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_the_measure_is_the_published_one(one: tuple[float, ...], other: tuple[f
 
 
 def test_neighboring_families_are_apart() -> None:
-    near = {(a.name, b.name): apart(a.color, b.color) for a, b in pairwise(FAMILIES)}
+    near = {(a.name, b.name): apart(a.color, b.color) for a, b in pairwise(FAMILY_BLOCKS)}
     assert {pair: d for pair, d in near.items() if d < 10} == {}
 
 
@@ -40,14 +40,14 @@ MAIN = ("GEMM", "attention", "flash attention", "elementwise", "normalization", 
 
 
 def test_the_main_families_and_idle_are_all_apart() -> None:
-    colors = {"idle": IDLE_COLOR} | {f.name: f.color for f in FAMILIES if f.name in MAIN}
+    colors = {"idle": IDLE_COLOR} | {f.name: f.color for f in FAMILY_BLOCKS if f.name in MAIN}
     assert len(colors) == len(MAIN) + 1
     near = {(a, b): apart(colors[a], colors[b]) for a, b in combinations(colors, 2)}
     assert {pair: d for pair, d in near.items() if d < 10} == {}
 
 
 def test_kinds_of_activity_are_all_apart() -> None:
-    near = {(a, b): apart(KINDS[a], KINDS[b]) for a, b in combinations(KINDS, 2)}
+    near = {(a, b): apart(KIND_COLORS[a], KIND_COLORS[b]) for a, b in combinations(KIND_COLORS, 2)}
     assert {pair: d for pair, d in near.items() if d < 10} == {}
 
 
@@ -60,7 +60,7 @@ def test_values_that_explain_time_are_apart(kind: EventType) -> None:
 
 def test_gemm_and_attention_stand_out() -> None:
     """They are further from the dark of idle, in lightness or in chroma, than the muted families are from it."""
-    lab = {f.name: seen(f.color, "normal") for f in FAMILIES}
+    lab = {f.name: seen(f.color, "normal") for f in FAMILY_BLOCKS}
     chroma = {name: float(np.hypot(*one[1:])) for name, one in lab.items()}
     muted = ("elementwise", "normalization", "softmax", "copy/cast", "reduction", "embedding", "other")
     assert min(chroma["GEMM"], chroma["attention"]) > 2 * max(chroma[name] for name in muted)
@@ -68,23 +68,23 @@ def test_gemm_and_attention_stand_out() -> None:
 
 def test_communication_has_one_hue() -> None:
     families = ("NCCL", "custom all-reduce", "DeepEP", "HybridEP", "MoE exchange", "NVSHMEM")
-    colors = [f.color for f in FAMILIES if f.name in families] + [b.color for b in OPERATIONS]
+    colors = [f.color for f in FAMILY_BLOCKS if f.name in families] + [b.color for b in OPERATION_BLOCKS]
     hues = [np.degrees(np.arctan2(*seen(c, "normal")[:0:-1])) for c in colors]
     assert min(hues) > 45
     assert max(hues) < 80
-    others = [f.color for f in FAMILIES if f.name not in families]
+    others = [f.color for f in FAMILY_BLOCKS if f.name not in families]
     strong = [seen(c, "normal") for c in others if np.hypot(*seen(c, "normal")[1:]) > 40]
     assert not any(45 < np.degrees(np.arctan2(b, a)) < 80 for _, a, b in strong)
 
 
 def test_every_family_of_the_rules_has_a_color_of_its_own() -> None:
-    assert set(load_rules().families) == {f.name for f in FAMILIES}
-    assert len({f.color for f in FAMILIES}) == len(FAMILIES)
+    assert set(load_rules().families) == {f.name for f in FAMILY_BLOCKS}
+    assert len({f.color for f in FAMILY_BLOCKS}) == len(FAMILY_BLOCKS)
 
 
 def test_blocks_never_meet_and_fit_where_paraver_has_colors_and_columns() -> None:
     """Paraver colors numbers below some 31,900 singly, and gives each of up to 10,000 values a column of its own."""
-    blocks = sorted((*FAMILIES, UNKNOWN, *OPERATIONS), key=lambda b: b.first)
+    blocks = sorted((*FAMILY_BLOCKS, UNKNOWN_BLOCK, *OPERATION_BLOCKS), key=lambda b: b.first)
     assert all(a.first + a.size == b.first for a, b in pairwise(blocks))
     assert palette.BEYOND - palette.FIRST_BLOCK < 10_000
     listed = [n for t in EVENT_TYPES.values() for n in t.values]
@@ -103,7 +103,7 @@ def test_an_operation_has_one_color_as_call_kernel_class_and_value() -> None:
     }
     for operation, texts in names.items():
         assert {palette.operation_block(text).name for text in texts} == {operation}
-    color = {b.name: b.color for b in OPERATIONS}
+    color = {b.name: b.color for b in OPERATION_BLOCKS}
     assert palette.class_block("NCCL AllReduce").color == color["AllReduce"]
     numbers = {name: n for n, name in NCCL_OPERATION.values.items()}
     assert palette.value_colors(NCCL_OPERATION)[numbers["AllReduce"]] == color["AllReduce"]

@@ -7,24 +7,24 @@ from pathlib import Path
 import polars as pl
 
 from nsys2prv.intervals.classes import classify_kernels, family_of
-from nsys2prv.model.palette import BEYOND, FAMILIES, UNKNOWN, Block, Color, class_block, operation_block
+from nsys2prv.model.palette import BEYOND, FAMILY_BLOCKS, UNKNOWN_BLOCK, Color, ValueBlock, class_block, operation_block
 from nsys2prv.model.value_numbers import stable_numbers
 
 KNOWN = Path(__file__).parents[1] / "intervals" / "kernel_classes.tsv"
-SMALL = Block("A", Color(0, 0, 0), 1000, 4)
+SMALL = ValueBlock("A", Color(0, 0, 0), 1000, 4)
 
 
-def of_small(text: str) -> Block:
+def of_small(text: str) -> ValueBlock:
     return SMALL
 
 
 def test_a_number_stands_on_the_text_alone() -> None:
     """Traces of all versions have this number."""
-    text, gemm = "GEMM tn 128x128x64", FAMILIES[0]
+    text, gemm = "GEMM tn 128x128x64", FAMILY_BLOCKS[0]
     for others in ((), ("GEMM", "attention forward"), ("zz", "GEMM nn 64x64x64")):
         assert stable_numbers([text, *others], class_block)[text] == 4659
     assert stable_numbers(["GEMM", "my own"], class_block)["GEMM"] == gemm.first
-    assert stable_numbers(["my own"], class_block)["my own"] in UNKNOWN
+    assert stable_numbers(["my own"], class_block)["my own"] in UNKNOWN_BLOCK
 
 
 def test_the_order_of_texts_changes_nothing() -> None:

@@ -49,7 +49,7 @@ from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_of, is_labelled
+from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_and_name, is_labelled
 from nsys2prv.model.interning import STREAM
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
@@ -164,7 +164,7 @@ def _ranks_of_run(plan: Plan) -> set[int]:
 
 
 def _is_metric(key: str) -> bool:
-    found = block_of(key)
+    found = block_and_name(key)
     return found is not None and found[0] is GPU_METRIC
 
 
@@ -305,7 +305,7 @@ def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
 
 
 def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFrame:
-    found = block_of(key)
+    found = block_and_name(key)
     if found is None or found[0] is not NVTX_DOMAIN:
         return pl.DataFrame(schema={"report": pl.Int64(), **RANGES})
     # Nearly every range may have a text of its own.

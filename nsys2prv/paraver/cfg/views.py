@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nsys2prv.model import event_types as types
-from nsys2prv.model.palette import COMMUNICATION_COLOR, COMPUTE_COLOR, FAMILIES, IDLE_COLOR
+from nsys2prv.model.palette import COMMUNICATION_COLOR, COMPUTE_COLOR, FAMILY_BLOCKS, IDLE_COLOR
 from nsys2prv.paraver.cfg import record
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
@@ -56,7 +56,7 @@ def _device_state() -> DerivedWindow:
 
 def _only(name: str, what: str, about: str, families: Sequence[str]) -> Cfg:
     """Make a cfg of the kernel classes of families that are neighbors in the palette."""
-    blocks = [block for block in FAMILIES if block.name in families]
+    blocks = [block for block in FAMILY_BLOCKS if block.name in families]
     shown = in_blocks(f"Kernel class, only {what}", types.KERNEL_CLASS, blocks, look=CODE)
     return _cfg(f"only_{name}", f"Only {what}", f"{about} Other kernels are left out.", record.CUDA, shown)
 

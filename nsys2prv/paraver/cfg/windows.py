@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType, TypeBlock
-from nsys2prv.model.palette import Block, activity_colors, value_colors
+from nsys2prv.model.palette import ValueBlock, activity_colors, value_colors
 from nsys2prv.paraver.cfg.look import CODE, HIDDEN, Look
 from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, SingleWindow
 
@@ -158,7 +158,7 @@ def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> DerivedW
     return DerivedWindow(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
 
 
-def in_blocks(name: str, kind: EventType, blocks: Sequence[Block], look: Look = HIDDEN) -> SingleWindow:
+def in_blocks(name: str, kind: EventType, blocks: Sequence[ValueBlock], look: Look = HIDDEN) -> SingleWindow:
     """Show the values of an event type that lie in blocks that follow each other, as one range of numbers."""
     low, high = blocks[0].first, blocks[-1].first + blocks[-1].size - 1
     chosen = f"Select Range {{ 2, {{ 1 {high}, 1 {low} }} }}"

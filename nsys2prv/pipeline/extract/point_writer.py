@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.families.family import Family, Slice
 from nsys2prv.intervals.reduction import Averages, reduced
-from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_of
+from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_and_name
 from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Messages, Samples, States
 from nsys2prv.model.interning import Slots
 from nsys2prv.model.losses import Tally
@@ -178,7 +178,7 @@ class PointWriter:
         """Remark on values that Paraver cannot tell from their neighbors."""
         low, high = values.min(), values.max()
         if isinstance(low, int) and isinstance(high, int) and not -EXACT <= low <= high <= EXACT:
-            block = block_of(key)
+            block = block_and_name(key)
             self.remarks.append(f"{block[1] if block else EVENT_TYPES[key].label}: Paraver rounds values beyond 2**53")
 
     def _stored(self, name: str, made: Mapping[SpillOf, list[Points]]) -> Iterator[Spill]:

@@ -6,13 +6,12 @@ from html import escape
 
 import polars as pl
 
+from nsys2prv.model.palette import PLOT_COLORS
 from nsys2prv.run.clocks.alignment import Alignment
 
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 960, 420, 90, 30, 60
 # Points to draw of one host: more would show no more.
 POINTS = 1500
-# Colors that the color-blind can distinguish (Okabe and Ito).
-COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#000000", "#b8a800")
 
 
 def plot_svg(alignment: Alignment) -> str:
@@ -41,7 +40,7 @@ def plot_svg(alignment: Alignment) -> str:
 
 
 def _color(host: int) -> str:
-    return COLORS[host % len(COLORS)]
+    return PLOT_COLORS[host % len(PLOT_COLORS)].hex
 
 
 def _empty() -> list[str]:
