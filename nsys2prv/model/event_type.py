@@ -43,6 +43,14 @@ class EventType:
     numbered_by: NumberedBy = NumberedBy.ORDER
     ended: str = END_LABEL
 
+    def __post_init__(self) -> None:
+        if self.key in DECLARED_TYPES:
+            raise ValueError(f"event type {self.key} is declared twice")
+        DECLARED_TYPES[self.key] = self
+
+
+DECLARED_TYPES: dict[str, EventType] = {}
+
 
 class TypeBlock(NamedTuple):
     """A block of event types that a trace's own names number: one a name, `step` apart, from `number` on.

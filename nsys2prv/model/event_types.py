@@ -8,7 +8,7 @@ has it.
 
 from __future__ import annotations
 
-from nsys2prv.model.event_type import IDLE_LABEL, EventType, NumberedBy, TypeBlock
+from nsys2prv.model.event_type import DECLARED_TYPES, IDLE_LABEL, EventType, NumberedBy, TypeBlock
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.model.nccl_operation_types import DEVICE_OPERATION_ATTRIBUTES, NCCL_DEVICE_OPERATION  # noqa: F401
 from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL  # noqa: F401
@@ -313,13 +313,9 @@ NETWORK_METRIC = TypeBlock("network_metric", 70030000, 1, 1000, 72000000, "{name
 # The number in a range's text, for domains with more texts than can be told apart by label.
 NVTX_NUMBER = TypeBlock("nvtx_number", 70010000, 1, 10000, 75000000, "{name}: number in the text")
 
-EVENT_TYPES: dict[str, EventType] = {
-    t.key: t
-    for group in list(globals().values())
-    for t in (group.values() if isinstance(group, dict) else group if isinstance(group, tuple) else (group,))
-    if isinstance(t, EventType)
-}
-BLOCKS: dict[str, TypeBlock] = {b.key: b for b in list(globals().values()) if isinstance(b, TypeBlock)}
+# By key. Those of the modules that are imported above are among them.
+EVENT_TYPES: dict[str, EventType] = DECLARED_TYPES
+BLOCKS: dict[str, TypeBlock] = {b.key: b for b in (GPU_METRIC, *DOMAIN_BLOCKS, NETWORK_METRIC, NVTX_NUMBER)}
 
 # Types whose value holds until the next one, 0 too; for all others 0 ends what was begun.
 HELD_TYPES = (
