@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.model.frames import COLLECTIVE, ENDS, RECEIVE, SEND
+from nsys2prv.model.frames import COLLECTIVE, OPERATION_END, RECEIVE, SEND
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.match.match import Matched, match, partition_borders
 from nsys2prv.pipeline.match.sequences import MatchKeys
@@ -57,7 +57,7 @@ def ends_of(rank: int, ranks: int, operations: int) -> pl.DataFrame:
             ended=pl.col("sequence") * STEP_NS + STEP_NS // 2,
             place=pl.lit(0),
         )
-        parts.append(part.select(pl.col(c).cast(t) for c, t in ENDS.items()))
+        parts.append(part.select(pl.col(c).cast(t) for c, t in OPERATION_END.items()))
     return pl.concat(parts)
 
 

@@ -70,8 +70,8 @@ RANGES = {
 CUT_RANGE = {name: RANGES[name] for name in ("task", "start", "end", "text")}
 LAUNCHED = {name: WORK[name] for name in ("task", "launched")}
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
-# see model.frames.ENDS; `began`, `ended`: of the activity on `row` that carries the part (null: the reports lack it);
-# ROLES and ARRIVAL: see run.matching.arrivals.
+# see model.frames.OPERATION_END; `began`, `ended`: of the activity on `row` that carries the part (null: the reports
+# lack it); ROLES and ARRIVAL: see run.matching.arrivals.
 PART = {
     "operation": pl.Int64(),
     "family": TEXT,
@@ -85,8 +85,8 @@ PART = {
     **ROLES,
     **ARRIVAL,
 }
-# Calls that make a stream or a host thread wait for device work; see model.frames.Orders. `stream` and `record_stream`
-# are rows; of a context that a thread waits for, the row of any stream with work.
+# Calls that make a stream or a host thread wait for device work; see model.frames.WaitCalls. `stream` and
+# `record_stream` are rows; of a context that a thread waits for, the row of any stream with work.
 WAIT = {
     "kind": pl.UInt8(),
     "task": pl.Int64(),

@@ -131,7 +131,7 @@ def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], p
     return Wanted(
         points=False,
         analyzed=tuple(name for name in selection.families if name in ANALYZED),
-        orders=True,
+        wait_calls=True,
         metrics=(*metrics, CLOCK) if metrics else (),
         anchors=anchors_for(options, reports),
         ranges=(selection.nvtx,) if selection.nvtx else (),

@@ -153,7 +153,7 @@ class Stages:
         stored = storage or Storage("", self.means.workers.folder, in_memory=self.means.in_memory)
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
-            orders=self.writing.summary or self._explains,
+            wait_calls=self.writing.summary or self._explains,
             metrics=ESTIMATED if self.estimated else (),
             anchors=anchors_for(self.options, len(paths)),
             ranges=() if self.writing.window in BUILT_IN_WINDOWS else (self.writing.window,),

@@ -134,7 +134,7 @@ class Source:
     # True where anchors between clocks are wanted.
     anchors: bool = False
     # True where calls that make streams and threads wait are wanted, beside what is drawn of them.
-    orders: bool = False
+    wait_calls: bool = False
     # True where pthread calls have an event type of their own, and are no OS calls.
     pthreads_apart: bool = False
     # Tables of the report that families with another source draw, too.

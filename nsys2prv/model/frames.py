@@ -29,7 +29,7 @@ STATE = {"start": pl.Int64(), "end": pl.Int64(), "place": pl.UInt32(), "state": 
 COLLECTIVE, SEND, RECEIVE, COMPLETION = 0, 1, 2, 3
 # Kinds of ends that belong to collectives.
 OF_COLLECTIVES = (COLLECTIVE, COMPLETION)
-ENDS = {
+OPERATION_END = {
     "kind": pl.UInt8(),
     "member": pl.UInt32(),
     "sequence": pl.Int64(),
@@ -60,9 +60,10 @@ ANCHOR = {
 }
 
 
-# Kinds of orders: a stream waits for an event; a host thread for an event, a stream, or all streams of its context.
+# Kinds of calls that wait: a stream waits for an event; a host thread for an event, a stream, or all streams of its
+# context.
 STREAM_WAIT_EVENT, HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT = 0, 1, 2, 3
-ORDER = {
+WAIT_CALL = {
     "kind": pl.UInt8(),
     "time": pl.Int64(),
     "place": pl.UInt32(),
@@ -105,8 +106,8 @@ class States(NamedTuple):
     data: pl.DataFrame
 
 
-class Ends(NamedTuple):
-    """One rank's part of each collective and message: columns of ENDS, and perhaps IDENTITY.
+class OperationEnds(NamedTuple):
+    """One rank's part of each collective and message: columns of OPERATION_END, and perhaps IDENTITY.
 
     `kind`: COLLECTIVE, SEND, RECEIVE or COMPLETION. `member`: the report's number of a process on a communicator (see
     interning.Members). `peer`: rank on the communicator of a message's other side, or of a collective's root (null:
@@ -119,8 +120,8 @@ class Ends(NamedTuple):
     data: pl.DataFrame
 
 
-class Orders(NamedTuple):
-    """Calls that make a stream or a host thread wait for device work: columns of ORDER.
+class WaitCalls(NamedTuple):
+    """Calls that make a stream or a host thread wait for device work: columns of WAIT_CALL.
 
     `time` and `place`: begin (ns) and thread of the call; `stream`: the stream that waits, or that a host thread waits
     for. Of a wait for a context only the context of this stream counts: the stream need not exist. `record_time`,
@@ -169,4 +170,4 @@ class NumberedRanges(NamedTuple):
 
 # Frames that are drawn, and all frames of families.
 Drawn = Intervals | Samples | Messages | States
-Frame = Drawn | Ends | Orders | Anchors | NumberedRanges
+Frame = Drawn | OperationEnds | WaitCalls | Anchors | NumberedRanges

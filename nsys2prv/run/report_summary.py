@@ -15,7 +15,7 @@ from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
 
-SpillKind = Literal["events", "samples", "messages", "ends", "orders", "states", "lines"]
+SpillKind = Literal["events", "samples", "messages", "ends", "wait_calls", "states", "lines"]
 
 
 class Spill(NamedTuple):
@@ -107,7 +107,7 @@ class Summary(NamedTuple):
     # Members of communicators: columns of interning.MEMBER.
     members: pl.DataFrame
     # Match keys of operations that cross ranks, sorted by key.
-    ends: tuple[Spill, ...]
+    operation_ends: tuple[Spill, ...]
     # Remarks of families.
     remarks: tuple[str, ...] = ()
     # Calls that put work on a device, by process (globalPid) and kind of work, in the whole report.
@@ -122,8 +122,8 @@ class Summary(NamedTuple):
     sampled: tuple[tuple[int, Spill], ...] = ()
     # Intervals and messages stored whole, if analysis reads them.
     analyzed: tuple[Spill, ...] = ()
-    # Calls that make streams and threads wait for device work: columns of ORDER.
-    orders: tuple[Spill, ...] = ()
+    # Calls that make streams and threads wait for device work: columns of WAIT_CALL.
+    wait_calls: tuple[Spill, ...] = ()
     # Most bytes of device memory in use by place of a process' GPU, and when (ns, the report's clock).
     memory_peaks: Mapping[int, tuple[int, int]] = {}
     # Ranges that may number the iterations of the run.

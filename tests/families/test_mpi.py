@@ -23,7 +23,7 @@ from nsys2prv.families.mpi.mpi_communicators import (
 )
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
-from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Ends, Intervals
+from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Intervals, OperationEnds
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.report.report import open_report
@@ -43,7 +43,7 @@ def frames(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
                 names = pl.DataFrame({"name": source.labels.texts()[key]}).with_row_index("value", offset=1)
                 named = frame.data.join(names.cast({"value": pl.Int64}), on="value", maintain_order="left")
                 calls.append(named.with_columns(type=pl.lit(key)))
-            elif isinstance(frame, Ends):
+            elif isinstance(frame, OperationEnds):
                 ends.append(frame.data)
         members = source.members.table.select("communicator", "rank", "ranks", member="id")
         return pl.concat(calls, how="diagonal"), pl.concat(ends).join(members, on="member"), source

@@ -106,7 +106,7 @@ def _waits(plan: Plan, span: Span | None) -> Iterator[pl.DataFrame]:
     for r, summary in enumerate(plan.summaries):
         clock = plan.clocks[r]
         rows, of_contexts = (np.append(_stream_rows(plan, r, key), NO_ROW) for key in (_STREAM, _CONTEXT))
-        for spill in summary.orders:
+        for spill in summary.wait_calls:
             frame = read_within(plan, r, spill, span)
             row = {c: rows[frame[c].fill_null(len(rows) - 1).to_numpy()] for c in ("place", "stream", "record_stream")}
             in_context = (frame["kind"] == HOST_WAIT_CONTEXT).to_numpy()

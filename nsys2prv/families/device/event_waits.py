@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.families.device.synchronization import EVENT_SYNCHRONIZE, STREAM_WAIT, names_event
 from nsys2prv.families.family import Family, Frames, Source, after
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
-from nsys2prv.model.frames import HOST_WAIT_EVENT, ORDER, STREAM_WAIT_EVENT, Messages, Orders
+from nsys2prv.model.frames import HOST_WAIT_EVENT, STREAM_WAIT_EVENT, WAIT_CALL, Messages, WaitCalls
 from nsys2prv.model.line_tags import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
@@ -103,10 +103,10 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
     source.tally.count(Loss.NO_WAIT_CALL, wanted.height - called.height)
     waits = matched_waits(called, records)
     source.tally.count(Loss.NO_EVENT_RECORD, called.height - waits.height)
-    if source.orders:
+    if source.wait_calls:
         by_host = source.table(schema.SYNCHRONIZATION).filter((pl.col("syncType") == EVENT_SYNCHRONIZE) & names_event())
-        yield _orders(source, waits, STREAM_WAIT_EVENT)
-        yield _orders(source, matched_waits(_waits(source, by_host), records), HOST_WAIT_EVENT)
+        yield _wait_calls(source, waits, STREAM_WAIT_EVENT)
+        yield _wait_calls(source, matched_waits(_waits(source, by_host), records), HOST_WAIT_EVENT)
     yield _lines(
         time=waits["called_record"],
         place=source.places.threads(waits["caller_record"]),
@@ -125,8 +125,8 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
     )
 
 
-def _orders(source: Source, waits: pl.DataFrame, kind: int) -> Orders:
-    """Return waits with their records (see `matched_waits`) as orders."""
+def _wait_calls(source: Source, waits: pl.DataFrame, kind: int) -> WaitCalls:
+    """Return waits with their records (see `matched_waits`) as calls that wait."""
     record = waits.select("globalPid", *(pl.col(f"{c}_record").alias(c) for c in _STREAM if c != "globalPid"))
     columns = {
         "time": waits["called"],
@@ -136,8 +136,8 @@ def _orders(source: Source, waits: pl.DataFrame, kind: int) -> Orders:
         "record_stream": source.places.streams(record),
     }
     made = pl.DataFrame({c: v for c, v in columns.items() if v is not None})
-    absent = [pl.lit(None, t).alias(c) for c, t in ORDER.items() if c not in made.columns and c != "kind"]
-    return Orders(made.with_columns(pl.lit(kind, pl.UInt8).alias("kind"), *absent).select(*ORDER))
+    absent = [pl.lit(None, t).alias(c) for c, t in WAIT_CALL.items() if c not in made.columns and c != "kind"]
+    return WaitCalls(made.with_columns(pl.lit(kind, pl.UInt8).alias("kind"), *absent).select(*WAIT_CALL))
 
 
 def _lines(time: pl.Series, place: pl.Series, received: pl.Series, to_place: pl.Series, tag: int) -> Messages:

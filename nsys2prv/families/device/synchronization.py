@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames, Source
 from nsys2prv.families.relations import CALL_KEYS, callers
 from nsys2prv.model.event_types import SYNCHRONIZATION
-from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_STREAM, ORDER, Orders
+from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_STREAM, WAIT_CALL, WaitCalls
 from nsys2prv.model.global_ids import main_thread_of
 from nsys2prv.report import schema
 
@@ -41,28 +41,28 @@ def names_event() -> pl.Expr:
     return pl.coalesce("eventSyncId", "eventId") != NO_EVENT
 
 
-def _orders(source: Source, records: pl.DataFrame) -> Orders:
+def _wait_calls(source: Source, records: pl.DataFrame) -> WaitCalls:
     """Return the records in which a host thread waits for a stream or a context."""
     kinds = {STREAM_SYNCHRONIZE: HOST_WAIT_STREAM, CONTEXT_SYNCHRONIZE: HOST_WAIT_CONTEXT}
     waits = records.filter(pl.col("kind").is_in(list(kinds))).with_columns(pl.col("contextId").fill_null(0))
     placed = waits.with_columns(
         source.places.threads(waits["globalTid"]).alias("place"), source.places.streams(waits).alias("stream")
     )
-    return Orders(
+    return WaitCalls(
         placed.select(
             kind=pl.col("kind").replace_strict(kinds, return_dtype=pl.UInt8),
             time=pl.coalesce("called", "start"),
             place="place",
             stream="stream",
-            **{c: pl.lit(None, ORDER[c]) for c in ("record_time", "record_stream")},
+            **{c: pl.lit(None, WAIT_CALL[c]) for c in ("record_time", "record_stream")},
         )
     )
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
     kind, records = pl.col("kind"), sync_records(source)
-    if source.orders:
-        yield _orders(source, records)
+    if source.wait_calls:
+        yield _wait_calls(source, records)
     frame = records.with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
         value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN_SYNC),

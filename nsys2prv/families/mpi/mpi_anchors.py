@@ -37,7 +37,7 @@ def collective_anchors(rows: pl.DataFrame) -> Anchors:
 
 
 def message_anchors(ends: pl.DataFrame, members: pl.DataFrame) -> Anchors:
-    """Return ends of messages (columns of ENDS) as instants. `members`: the table of Source.members.
+    """Return ends of messages (columns of OPERATION_END) as instants. `members`: the table of Source.members.
 
     Both ends of one message have the same communicator, ranks, tag and number.
     """

@@ -9,7 +9,7 @@ from nsys2prv.families.mpi.mpi_communicators import on_windows
 from nsys2prv.families.mpi.mpi_requests import completed, pending
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
-from nsys2prv.model.frames import COLLECTIVE, COMPLETION, ENDS, Ends
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, OPERATION_END, OperationEnds
 from nsys2prv.model.mpi_values import MPI_NUMBERS
 
 
@@ -32,13 +32,13 @@ def numbered_fences(fences: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     return ordered.with_columns(sequence=number, rootRank=pl.lit(None, pl.Int64))
 
 
-def collective_ends(source: Source, rows: pl.DataFrame) -> Ends:
+def collective_ends(source: Source, rows: pl.DataFrame) -> OperationEnds:
     """Return the ends of numbered collectives and fences: each rank's call that enters one."""
     began = pl.col("start")
     return _ends(source, rows, COLLECTIVE, {"began": began, "ended": end_of(), "thread": pl.col("globalTid")})
 
 
-def completion_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> Ends:
+def completion_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> OperationEnds:
     """Return the ends of numbered nonblocking collectives: the wait or test that completes each.
 
     Collectives without a recorded one are left out.
@@ -49,7 +49,7 @@ def completion_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, use
     return _ends(source, done, COMPLETION, waited)
 
 
-def _ends(source: Source, rows: pl.DataFrame, kind: int, activity: dict[str, pl.Expr]) -> Ends:
+def _ends(source: Source, rows: pl.DataFrame, kind: int, activity: dict[str, pl.Expr]) -> OperationEnds:
     """Return ends of one kind. `activity`: begin, end and thread of the call that carries each."""
     known = rows.drop_nulls("communicator")
     ends = known.with_columns(
@@ -64,4 +64,4 @@ def _ends(source: Source, rows: pl.DataFrame, kind: int, activity: dict[str, pl.
         **activity,
     )
     placed = ends.with_columns(source.places.threads(ends["thread"]).alias("place"))
-    return Ends(placed.select(pl.col(c).cast(t) for c, t in ENDS.items()))
+    return OperationEnds(placed.select(pl.col(c).cast(t) for c, t in OPERATION_END.items()))

@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.families.family import Source
 from nsys2prv.families.mpi.mpi_requests import STARTS, completed, pending
 from nsys2prv.intervals.shortest import end_of
-from nsys2prv.model.frames import ENDS, RECEIVE, SEND, Ends
+from nsys2prv.model.frames import OPERATION_END, RECEIVE, SEND, OperationEnds
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.line_tags import MPI_TAG
 from nsys2prv.model.losses import Loss
@@ -25,7 +25,7 @@ PERSISTENT = r"(?i)_init$"
 HIGHEST_TAG = 2**31 - 1
 
 
-def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> Ends:
+def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> OperationEnds:
     """Return ends of messages. `rows`: point-to-point rows on communicators, with text; `waits`: starts, waits, tests.
 
     `uses`: see mpi_requests.request_uses.
@@ -64,7 +64,7 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: 
         sequence=pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", "tag")
     )
     placed = ordered.with_columns(source.places.threads(ordered["thread"]).alias("place"))
-    return Ends(placed.select(pl.col(c).cast(t) for c, t in ENDS.items()))
+    return OperationEnds(placed.select(pl.col(c).cast(t) for c, t in OPERATION_END.items()))
 
 
 def _directed(rows: pl.DataFrame) -> pl.DataFrame:

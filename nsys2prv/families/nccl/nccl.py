@@ -36,7 +36,7 @@ from nsys2prv.families.relations import CALL_KEYS, NVTX_READS
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
-from nsys2prv.model.frames import Ends, Intervals
+from nsys2prv.model.frames import Intervals, OperationEnds
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import FROM_CALLS, UNKNOWN_GPU
 from nsys2prv.model.line_tags import NCCL_TAG
@@ -202,7 +202,7 @@ def carried_payloads(kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.Dat
     )
 
 
-def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> Ends:
+def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: pl.DataFrame) -> OperationEnds:
     """Return a rank's part of each operation: on the first kernel that carries it, else on its call (no activity)."""
     operations = calls.with_row_index("call").filter(pl.col("number").is_not_null())
     carrying = members.filter("counts").select("call", "kernel")
@@ -230,7 +230,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         .otherwise(pl.coalesce("began", "start")),
         ended=end_of("ended", "began"),
     )
-    return Ends(ends.select(pl.col(c).cast(t) for c, t in frames.ENDS.items()))
+    return OperationEnds(ends.select(pl.col(c).cast(t) for c, t in frames.OPERATION_END.items()))
 
 
 def _count(report: Report) -> int:

@@ -26,7 +26,7 @@ from nsys2prv.intervals.lanes import lanes, settled
 from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import frames
 from nsys2prv.model import nccl_operation_types as types
-from nsys2prv.model.frames import Ends
+from nsys2prv.model.frames import OperationEnds
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import IDENTIFIED, SOME_WITHOUT
 from nsys2prv.model.line_tags import NCCL_TAG
@@ -161,7 +161,7 @@ def _elsewhere(source: Source, operations: pl.DataFrame) -> Frames[None]:
     yield _ends(source, both)
 
 
-def _ends(source: Source, operations: pl.DataFrame) -> Ends:
+def _ends(source: Source, operations: pl.DataFrame) -> OperationEnds:
     """Return a rank's part of each operation: `place`, `began` and `ended` are those of what carries it."""
     kinds = {SEND_CALL: frames.SEND, RECV_CALL: frames.RECEIVE}
     kind = pl.col("operation").replace_strict(kinds, default=frames.COLLECTIVE, return_dtype=pl.UInt8)
@@ -184,8 +184,8 @@ def _ends(source: Source, operations: pl.DataFrame) -> Ends:
         time=pl.when(pl.col("kind") == frames.RECEIVE).then("end").otherwise("start"),
         sequence=pl.lit(None, pl.Int64),
     )
-    columns = {**frames.ENDS, frames.IDENTITY: pl.Int64()}
-    return Ends(ends.select(pl.col(c).cast(t) for c, t in columns.items()))
+    columns = {**frames.OPERATION_END, frames.IDENTITY: pl.Int64()}
+    return OperationEnds(ends.select(pl.col(c).cast(t) for c, t in columns.items()))
 
 
 def _only_gpus(source: Source) -> pl.DataFrame:

@@ -46,7 +46,7 @@ def extract(part: ReportPart) -> Summary:
             reduction=part.drawing.reduction,
             limits=part.limits,
             anchors=bool(part.wanted.anchors),
-            orders=part.wanted.orders,
+            wait_calls=part.wanted.wait_calls,
             pthreads_apart=part.drawing.pthreads_apart,
             beside=tuple(read_columns(others)),
         )

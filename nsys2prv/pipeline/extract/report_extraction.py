@@ -20,7 +20,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
 from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.model.frames import Anchors, Ends, Frame, NumberedRanges, Orders, Samples
+from nsys2prv.model.frames import Anchors, Frame, NumberedRanges, OperationEnds, Samples, WaitCalls
 from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.background import Queue
 from nsys2prv.pipeline.extract.memory_peaks import MemoryPeaks
@@ -52,8 +52,8 @@ class ReportExtraction:
     # States of families, for the next slice.
     states: dict[str, Any] = field(default_factory=dict)
     anchors: AnchorSample = field(default_factory=AnchorSample)
-    ends: list[Spill] = field(default_factory=list)
-    orders: list[Spill] = field(default_factory=list)
+    operation_ends: list[Spill] = field(default_factory=list)
+    wait_calls: list[Spill] = field(default_factory=list)
     numbered: NumberedRanges = field(default_factory=NumberedRanges)
     memory: MemoryPeaks = field(default_factory=MemoryPeaks)
     metrics: list[tuple[int, Spill]] = field(default_factory=list)
@@ -74,10 +74,10 @@ class ReportExtraction:
         if not _concerns(family, source.report):
             return
         for frame in self._frames(family, source):
-            if isinstance(frame, Ends):
+            if isinstance(frame, OperationEnds):
                 self._store_ends(family, frame)
-            elif isinstance(frame, Orders):
-                self._store_orders(family, frame)
+            elif isinstance(frame, WaitCalls):
+                self._store_wait_calls(family, frame)
             elif isinstance(frame, Anchors):
                 self.anchors.add(family.name, frame.data)
             elif isinstance(frame, NumberedRanges):
@@ -120,23 +120,27 @@ class ReportExtraction:
                 before = self.spans.get(name, (low, high))
                 self.spans[name] = (min(low, before[0]), max(high, before[1]))
 
-    def _store_ends(self, family: Family, frame: Ends) -> None:
+    def _store_ends(self, family: Family, frame: OperationEnds) -> None:
         """Store match keys, also those beyond the chosen time: only matching finds partners within it."""
         storage, data = self.part.storage, frame.data
         if storage.folder is None or data.is_empty():
             return
         keys = end_keys(data, self.source.members.table["communicator"].to_list())
         keyed = data.with_columns(pl.Series("key", keys)).sort("key", maintain_order=True)
-        path = storage.folder / f"{storage.name}.{family.name}.ends{len(self.ends)}.arrow"
-        self.ends.append(write_spill(path, SpillOf("ends", family.name), Points(keyed), self.part.limits.batch_rows))
+        path = storage.folder / f"{storage.name}.{family.name}.ends{len(self.operation_ends)}.arrow"
+        self.operation_ends.append(
+            write_spill(path, SpillOf("ends", family.name), Points(keyed), self.part.limits.batch_rows)
+        )
 
-    def _store_orders(self, family: Family, frame: Orders) -> None:
+    def _store_wait_calls(self, family: Family, frame: WaitCalls) -> None:
         storage = self.part.storage
         if storage.folder is None or frame.data.is_empty():
             return
-        path = storage.folder / f"{storage.name}.{family.name}.orders{len(self.orders)}.arrow"
+        path = storage.folder / f"{storage.name}.{family.name}.wait_calls{len(self.wait_calls)}.arrow"
         points = Points(frame.data.sort("time", maintain_order=True))
-        self.orders.append(write_spill(path, SpillOf("orders", family.name), points, self.part.limits.batch_rows))
+        self.wait_calls.append(
+            write_spill(path, SpillOf("wait_calls", family.name), points, self.part.limits.batch_rows)
+        )
 
     def store_metrics(self) -> None:
         """Store the samples of the metrics asked for, a file for each GPU and metric."""
@@ -181,8 +185,8 @@ class ReportExtraction:
             working=frozenset(source.working) if CORRELATION.name in self.tallies else None,
             unread=self.unread,
             members=source.members.table,
-            ends=tuple(self.ends),
-            orders=tuple(self.orders),
+            operation_ends=tuple(self.operation_ends),
+            wait_calls=tuple(self.wait_calls),
             anchors=self.anchors.rows(),
             sampled=(*self.metrics, *points.metrics.close()),
             analyzed=tuple(points.analyzed),

@@ -37,7 +37,7 @@ class Wanted:
     `points`: points to encode. `analyzed`: families whose intervals and messages are stored whole, for analysis.
     `metrics`: parts of the names of GPU metrics to store, one metric a file. `anchors`: families that
     look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
-    whose first begin and last end are looked up. `orders`: calls that make streams and threads wait, for analysis.
+    whose first begin and last end are looked up. `wait_calls`: calls that make streams and threads wait, for analysis.
     `attributes`: further attributes of analyzed intervals that are stored, too. `beyond`: analyzed intervals are stored
     also beyond the chosen time.
     """
@@ -47,7 +47,7 @@ class Wanted:
     metrics: tuple[str, ...] = ()
     anchors: tuple[str, ...] = ()
     ranges: tuple[str, ...] = ()
-    orders: bool = False
+    wait_calls: bool = False
     attributes: tuple[str, ...] = ()
     beyond: bool = False
 

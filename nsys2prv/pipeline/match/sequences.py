@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.spans import Indices
-from nsys2prv.model.frames import COLLECTIVE, COMPLETION, ENDS, IDENTITY, OF_COLLECTIVES
+from nsys2prv.model.frames import COLLECTIVE, COMPLETION, IDENTITY, OF_COLLECTIVES, OPERATION_END
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.matching.match_keys import end_keys
@@ -39,7 +39,7 @@ def continue_sequences(plan: Plan, folder: Path, batch_rows: int) -> MatchKeys:
 
     An end that several reports recorded stays in the first of them only: nothing is matched twice.
     """
-    stored = [summary.ends for summary in plan.summaries]
+    stored = [summary.operation_ends for summary in plan.summaries]
     before = [np.zeros(summary.members.height, dtype=np.int64) for summary in plan.summaries]
     for task, reports in plan.communicators.counted.items():
         parts = [_ends(plan, r, n, spill) for r in reports for n, spill in enumerate(stored[r])]
@@ -67,7 +67,7 @@ def _ends(plan: Plan, report: int, number: int, spill: Spill) -> pl.DataFrame:
     identity = pl.col(IDENTITY) if IDENTITY in ends.columns else pl.lit(None, pl.Int64)
     # Spills have the column or not, and it has one place in all of them.
     return ends.select(
-        *ENDS,
+        *OPERATION_END,
         pl.when(known).then(identity).alias(IDENTITY),
         family=pl.lit(spill.family),
         report=pl.lit(report),
@@ -112,7 +112,7 @@ def _store_again(
 ) -> Iterator[Spill]:
     """Store the numbered ends of a report under the keys of their new numbers."""
     for number, spill in enumerate(stored):
-        own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*ENDS, IDENTITY)
+        own = ends.filter(pl.col("spill") == number).with_columns(sequence="number").select(*OPERATION_END, IDENTITY)
         if own.is_empty():
             continue
         if own[IDENTITY].null_count() == own.height:
