@@ -46,7 +46,7 @@ class ReportExtraction:
     source: Source
     # Points are made behind the frames, perhaps on a thread of their own.
     queue: Queue
-    points: PointWriter
+    writer: PointWriter
     tallies: dict[str, Tally] = field(default_factory=dict)
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
     # States of families, for the next slice.
@@ -85,8 +85,8 @@ class ReportExtraction:
             else:
                 if isinstance(frame, Samples) and family is MEMORY_USAGE:
                     self.memory.take(frame)
-                self.queue(partial(self.points.add_frame, family, frame))
-        self.queue(partial(self.points.store_family, family, source.slice))
+                self.queue(partial(self.writer.add_frame, family, frame))
+        self.queue(partial(self.writer.store_family, family, source.slice))
 
     def _frames(self, family: Family, source: Source) -> Iterator[Frame]:
         """Yield the family's frames of a slice, and keep its state for the next one."""
@@ -151,7 +151,7 @@ class ReportExtraction:
             if spill is not None:
                 self.metrics.append((place, spill))
             use = (place, GPU_METRICS.name, False, rows, first, last)
-            self.points.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
+            self.writer.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
     def read_identity(self) -> None:
         """Read the report's identity, its diagnostics, and the rows of families that are not extracted."""
@@ -163,24 +163,24 @@ class ReportExtraction:
 
     def summary(self) -> Summary:
         """Return all that the plan needs to know of the report."""
-        source, points = self.source, self.points
+        source, writer = self.source, self.writer
         return Summary(
             path=source.report.path,
             name=source.report.name,
             identity=self.identity,
             places=source.places.table,
-            uses=_all_uses(points.uses),
-            edges=finished(points.edges),
+            uses=_all_uses(writer.uses),
+            edges=finished(writer.edges),
             slots=tuple(source.slots.keys),
-            rows_by_type=points.rows_by_type,
+            rows_by_type=writer.rows_by_type,
             labels=source.labels.texts(),
             preferred=source.preferred,
-            spills=tuple(points.spills),
+            spills=tuple(writer.spills),
             counts=self._counts(source),
             off=self.off,
             spans=self.spans,
             diagnostics=self.diagnostics,
-            remarks=tuple(dict.fromkeys([*source.remarks, *points.remarks])),
+            remarks=tuple(dict.fromkeys([*source.remarks, *writer.remarks])),
             launches=dict(source.launches),
             working=frozenset(source.working) if CORRELATION.name in self.tallies else None,
             unread=self.unread,
@@ -188,19 +188,19 @@ class ReportExtraction:
             operation_ends=tuple(self.operation_ends),
             wait_calls=tuple(self.wait_calls),
             anchors=self.anchors.rows(),
-            sampled=(*self.metrics, *points.metrics.close()),
-            analyzed=tuple(points.analyzed),
+            sampled=(*self.metrics, *writer.metrics.close()),
+            analyzed=tuple(writer.analyzed),
             numbered=self.numbered,
             memory_peaks=self.memory.peaks,
         )
 
     def _counts(self, source: Source) -> dict[str, FamilyCount]:
         """Count each family's rows: those drawn, and those left out of its tables or its frames."""
-        tellers = self._tellers(source.report) if any(t.dropped for t in source.left_out.values()) else {}
+        reporting = self._reporting_families(source.report) if any(t.dropped for t in source.left_out.values()) else {}
         counts: dict[str, FamilyCount] = {}
         for family in (f.name for f in FAMILIES if f.name in self.tallies):
-            written = self.points.tallies.get(family, Tally())
-            tables = [tally for table, tally in source.left_out.items() if tellers.get(table) == family]
+            written = self.writer.tallies.get(family, Tally())
+            tables = [tally for table, tally in source.left_out.items() if reporting.get(table) == family]
             left = Tally()
             for tally in (*tables, self.tallies[family], written):
                 for lost, rows in tally.dropped.items():
@@ -208,7 +208,7 @@ class ReportExtraction:
             counts[family] = FamilyCount(written.rows, left.dropped)
         return counts
 
-    def _tellers(self, report: Report) -> dict[Table, str]:
+    def _reporting_families(self, report: Report) -> dict[Table, str]:
         """Return the family that reports the dropped rows of each table.
 
         It is the family that draws the table: of several, the one that draws the fewest other tables. A table that no
@@ -216,12 +216,12 @@ class ReportExtraction:
         """
         chosen = {*self.part.families, *self.part.elsewhere}
         families = [f for f in FAMILIES if f.name in chosen and _concerns(f, report)]
-        tellers: dict[Table, str] = {}
+        reporting: dict[Table, str] = {}
         for family in sorted(families, key=lambda f: len(f.draws)):
-            tellers = dict.fromkeys(family.draws, family.name) | tellers
+            reporting = dict.fromkeys(family.draws, family.name) | reporting
         for family in families:
-            tellers = dict.fromkeys(read_columns([family]), family.name) | tellers
-        return tellers
+            reporting = dict.fromkeys(read_columns([family]), family.name) | reporting
+        return reporting
 
 
 def _concerns(family: Family, report: Report) -> bool:
