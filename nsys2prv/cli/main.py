@@ -13,7 +13,7 @@ from types import FrameType
 import click
 from click.shell_completion import CompletionItem
 
-from nsys2prv.cli.standard_streams import printable
+from nsys2prv.cli.standard_streams import robust_stream
 from nsys2prv.errors import INTERRUPTED, Nsys2prvError, UsageError, did_you_mean
 from nsys2prv.model.version import VERSION
 
@@ -101,7 +101,7 @@ def main() -> None:
     """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 3 for a regression, 130 for Ctrl-C."""
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
-    sys.stdout, sys.stderr = printable(sys.stdout), printable(sys.stderr)
+    sys.stdout, sys.stderr = robust_stream(sys.stdout), robust_stream(sys.stderr)
     interrupted = _watched_signals()
     try:
         sys.exit(cli(prog_name=PROGRAM, standalone_mode=False))

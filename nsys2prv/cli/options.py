@@ -45,6 +45,8 @@ OUTPUT = option(
 )
 FORCE = option("--force", is_flag=True, help="Write over an existing trace.")
 JSON_HELP = "Print JSON: the same as --format json."
+# Key of click's context under which the value of --json is kept.
+JSON_KEY = "nsys2prv --json"
 DETAILS = option(
     "--details", is_flag=True, help="Also print remarks that hardly matter, such as those that nsys always writes."
 )
@@ -76,11 +78,11 @@ def format_option(*forms: str, help: str, more: str = "") -> Callable[[Command],
 
 
 def _json(context: click.Context, parameter: click.Parameter, given: bool) -> None:
-    context.meta[JSON_HELP] = given
+    context.meta[JSON_KEY] = given
 
 
 def _form(context: click.Context, parameter: click.Parameter, form: str) -> str:
-    if not context.meta.get(JSON_HELP) or form == "json":
+    if not context.meta.get(JSON_KEY) or form == "json":
         return form
     if context.get_parameter_source("form") is ParameterSource.COMMANDLINE:
         raise click.UsageError(f"--json and --format {form} exclude each other; give one of them", context)

@@ -14,7 +14,7 @@ from nsys2prv.pipeline.workers.partial_files import write_whole
 from nsys2prv.report.nsys import ENDINGS, RAW
 
 # Key of click's context under which the value of --force is kept.
-FORCE = "nsys2prv --force"
+FORCE_KEY = "nsys2prv --force"
 # Endings of reports: an option before a pattern of the shell would take the first report for its file.
 REPORT_ENDINGS = (ENDINGS["sqlite"], *RAW)
 
@@ -26,7 +26,7 @@ def force_option() -> Callable[[Command], Command]:
 
 
 def _forced(context: click.Context, parameter: click.Parameter, given: bool) -> None:
-    context.meta[FORCE] = given
+    context.meta[FORCE_KEY] = given
 
 
 def file_option(flag: str, text: str) -> Callable[[Command], Command]:
@@ -39,7 +39,7 @@ def _writable(context: click.Context, parameter: click.Parameter, path: Path | N
     try:
         if path is not None:
             _check(path)
-            if path.exists() and not context.meta.get(FORCE):
+            if path.exists() and not context.meta.get(FORCE_KEY):
                 raise UsageError(f"{path}: the file exists already; use --force to write over it")
     except OSError as error:
         raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None

@@ -49,7 +49,7 @@ def command(inputs: tuple[Path, ...], db: str, name: str | None, prv: Path | Non
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.commands.record import record
-    from nsys2prv.database.connection import address, called
+    from nsys2prv.database.connection import address, display_name
 
     done = record(
         inputs,
@@ -62,7 +62,7 @@ def command(inputs: tuple[Path, ...], db: str, name: str | None, prv: Path | Non
         execution=group_of(Execution, given),
     )
     # Without the password of a URL.
-    shown = called(address(done.db))
+    shown = display_name(address(done.db))
     if form == "json":
         say_json({"db": shown, "run": done.number, "name": done.name, "replaced": done.replaced})
     else:

@@ -29,7 +29,7 @@ class _PipeMayClose(FileIO):
         return memoryview(data).nbytes
 
 
-def printable(stream: TextIO) -> TextIO:
+def robust_stream(stream: TextIO) -> TextIO:
     """Return a standard stream that takes file names that are not valid text, and whose reader may close the pipe.
 
     The work goes on then, so that files and exit code of a command do not depend on how fast its reader was.

@@ -42,7 +42,7 @@ def part_in_memory(plan: Plan, chosen: Span | None, memory: int | None, limits: 
     refusal = too_large(rows.intervals + rows.ranges, needed, budget)
     if part is None:
         raise refusal
-    return AnalyzedPart(part, (_said(part, needed, budget),), refusal)
+    return AnalyzedPart(part, (_left_out(part, needed, budget),), refusal)
 
 
 def _longest(plan: Plan, span: Span, budget: int, limits: Limits) -> Span | None:
@@ -63,7 +63,8 @@ def _around_middle(span: Span, share: int) -> Span:
     return Span(*(-(-ns // MICROSECOND) * MICROSECOND for ns in (span.start + cut, span.end - cut)))
 
 
-def _said(part: Span, needed: int, budget: int) -> str:
+def _left_out(part: Span, needed: int, budget: int) -> str:
+    """Return the remark on the time that is left out, given the analyzed part, and bytes needed and allowed."""
     low, high = (f"{ns / 1e9:.6f}" for ns in part)
     return (
         f"left out: all but {low} to {high} s: an analysis of all takes about {needed / 1e6:,.0f} MB of memory, and "

@@ -46,10 +46,10 @@ def record(
 
 def database_name(db: str | Path) -> str:
     """Return what a database is called: the absolute path of its file, or its URL without the password."""
-    from nsys2prv.database.connection import SQLITE, address, called
+    from nsys2prv.database.connection import SQLITE, address, display_name
 
     url = address(db)
-    return str(Path(url.database or "").absolute()) if url.get_backend_name() == SQLITE else called(url)
+    return str(Path(url.database or "").absolute()) if url.get_backend_name() == SQLITE else display_name(url)
 
 
 def recorded_numbers(db: str | Path) -> frozenset[int]:

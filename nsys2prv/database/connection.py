@@ -41,11 +41,11 @@ def address(db: str | Path) -> URL:
     if kind == "postgres":
         url, kind = url.set(drivername=POSTGRESQL), POSTGRESQL
     if kind not in (SQLITE, POSTGRESQL):
-        raise UsageError(f"{called(url)}: runs are kept in SQLite or PostgreSQL; {ADVICE_KIND}")
+        raise UsageError(f"{display_name(url)}: runs are kept in SQLite or PostgreSQL; {ADVICE_KIND}")
     return url.set(drivername="postgresql+psycopg") if url.drivername == POSTGRESQL else url
 
 
-def called(url: URL) -> str:
+def display_name(url: URL) -> str:
     """Return what a database is called in messages: its file, or its URL without the password."""
     if url.get_backend_name() == SQLITE and url.database:
         return url.database
@@ -76,7 +76,7 @@ def transaction(url: URL, key: str | None = None) -> Iterator[Connection]:
         cause = " ".join(str(getattr(error, "orig", None) or error).split())
         advice = "check that it is there, and that you may write to it"
         raise OutputError(
-            f"{called(url)}: the database cannot be used ({short(cause, CAUSE_WIDTH)}); {advice}"
+            f"{display_name(url)}: the database cannot be used ({short(cause, CAUSE_WIDTH)}); {advice}"
         ) from None
     finally:
         engine.dispose()
@@ -103,9 +103,9 @@ def _engine(url: URL, write: bool) -> Engine:
         engine = create_engine(url, poolclass=NullPool, connect_args={"timeout": LONGEST_WAIT_S} if of_file else {})
     except ImportError as error:
         cause = f"PostgreSQL needs psycopg, which does not load ({short(str(error), CAUSE_WIDTH)})"
-        raise UsageError(f"{called(url)}: {cause}; pip install '.[postgres]' in the clone") from None
+        raise UsageError(f"{display_name(url)}: {cause}; pip install '.[postgres]' in the clone") from None
     except (NoSuchModuleError, ArgumentError) as error:
-        raise UsageError(f"{called(url)}: {short(str(error), CAUSE_WIDTH)}; {ADVICE_KIND}") from None
+        raise UsageError(f"{display_name(url)}: {short(str(error), CAUSE_WIDTH)}; {ADVICE_KIND}") from None
     if of_file:
         begin = "BEGIN IMMEDIATE" if write else "BEGIN"
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from sqlalchemy import Connection, inspect, select, update
 from sqlalchemy.engine import URL
 
-from nsys2prv.database.connection import called, transaction
+from nsys2prv.database.connection import display_name, transaction
 from nsys2prv.database.schema import METADATA, SCHEMA, VERSION
 from nsys2prv.errors import OutputError
 
@@ -34,10 +34,11 @@ def check_version(connection: Connection, url: URL) -> None:
     """Check that a database to read has the present tables. Raises OutputError."""
     found = version_of(connection, url)
     if found is None:
-        raise OutputError(f"{called(url)}: no run is recorded there; `nsys2prv record` records one")
+        raise OutputError(f"{display_name(url)}: no run is recorded there; `nsys2prv record` records one")
     if found < VERSION:
         raise OutputError(
-            f"{called(url)}: the tables are of an older nsys2prv; record a run into it, which brings them up to date"
+            f"{display_name(url)}: the tables are of an older nsys2prv; record a run into it, which brings them up to "
+            "date"
         )
 
 
@@ -47,10 +48,12 @@ def version_of(connection: Connection, url: URL) -> int | None:
     if SCHEMA.name not in names:
         if strange := sorted({*names} & {*METADATA.tables} or ({*names} if url.get_backend_name() == "sqlite" else {})):
             raise OutputError(
-                f"{called(url)}: this database has other tables, such as {strange[0]}; give runs one of their own"
+                f"{display_name(url)}: this database has other tables, such as {strange[0]}; give runs one of their own"
             )
         return None
     found = connection.execute(select(SCHEMA.c.version)).scalar_one()
     if found > VERSION:
-        raise OutputError(f"{called(url)}: the tables are of a newer nsys2prv; update nsys2prv, or choose another --db")
+        raise OutputError(
+            f"{display_name(url)}: the tables are of a newer nsys2prv; update nsys2prv, or choose another --db"
+        )
     return int(found)

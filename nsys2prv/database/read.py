@@ -12,7 +12,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
-from nsys2prv.database.connection import SQLITE, address, called, transaction
+from nsys2prv.database.connection import SQLITE, address, display_name, transaction
 from nsys2prv.database.migrations import check_version, version_of
 from nsys2prv.database.recorded import LAST, Recorded
 from nsys2prv.database.schema import FIGURES, FINDINGS, ITERATIONS, RUNS, TASKS
@@ -67,7 +67,7 @@ def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
             known = connection.scalars(select(RUNS.c.program).distinct().order_by(RUNS.c.program)).all()
             near = did_you_mean(program, known)
             raise UsageError(
-                f"{called(url)}: no run of a program {short(program)!r}{near}; "
+                f"{display_name(url)}: no run of a program {short(program)!r}{near}; "
                 f"the programs are: {few(known, NAMES_SHOWN) or 'none'}"
             )
     return pl.DataFrame([tuple(row) for row in rows], schema=HISTORY, orient="row")
@@ -103,7 +103,7 @@ def read_run(chosen: Recorded, beside: RunFigures | None = None, apart: str = ""
         check_version(connection, url)
         number = _number(connection, chosen, beside, apart)
         if number is None:
-            raise _no_run(connection, called(url), chosen, beside)
+            raise _no_run(connection, display_name(url), chosen, beside)
         return _side(connection, number)
 
 

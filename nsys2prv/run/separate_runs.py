@@ -36,7 +36,7 @@ JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBAL
 SCRIPT = re.compile(r".+\.(py|sh|jl|R|pl)")
 
 
-class Facts(NamedTuple):
+class ReportFacts(NamedTuple):
     """Facts by which a report belongs to others. `span`: UTC (ns) of session start and last event, None if unknown.
 
     `processes`: host, pid and name of each process with events; `programs`: names; `ranks`: as the report states them;
@@ -90,7 +90,7 @@ def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host], insists: 
     )
 
 
-def several_runs_warning(facts: Sequence[Facts]) -> Iterator[str]:
+def several_runs_warning(facts: Sequence[ReportFacts]) -> Iterator[str]:
     """Warn of reports of several runs, where nothing is refused."""
     if len(runs := separate_runs(facts)) > 1:
         yield (
@@ -99,7 +99,7 @@ def several_runs_warning(facts: Sequence[Facts]) -> Iterator[str]:
         )
 
 
-def separate_runs(facts: Sequence[Facts]) -> list[list[int]]:
+def separate_runs(facts: Sequence[ReportFacts]) -> list[list[int]]:
     """Group reports (indices) by run, in order of their first report.
 
     Reports are of one run that have a session, a process or an NCCL communicator in common, or that were recorded at
@@ -126,7 +126,7 @@ def separate_runs(facts: Sequence[Facts]) -> list[list[int]]:
     return sorted(runs)
 
 
-def _in_common(facts: Sequence[Facts]) -> Iterator[tuple[int, int]]:
+def _in_common(facts: Sequence[ReportFacts]) -> Iterator[tuple[int, int]]:
     """Yield pairs of reports with a session, a process or a communicator in common."""
     first: dict[Hashable, int] = {}
     for r, fact in enumerate(facts):
@@ -136,7 +136,7 @@ def _in_common(facts: Sequence[Facts]) -> Iterator[tuple[int, int]]:
                 yield other, r
 
 
-def _at_one_time(facts: Iterable[tuple[int, Facts]]) -> Iterator[tuple[int, int]]:
+def _at_one_time(facts: Iterable[tuple[int, ReportFacts]]) -> Iterator[tuple[int, int]]:
     """Yield pairs of reports that were recorded at one time, as far as their jobs are not two."""
     latest: dict[tuple[str, str] | None, tuple[int, int]] = {}
     for r, fact in sorted(facts, key=lambda item: item[1].span or (0, 0)):
@@ -147,7 +147,7 @@ def _at_one_time(facts: Iterable[tuple[int, Facts]]) -> Iterator[tuple[int, int]
         latest[fact.job] = max(latest.get(fact.job, (end, r)), (end, r))
 
 
-def _group(facts: Sequence[Facts], reports: Sequence[int]) -> _Group:
+def _group(facts: Sequence[ReportFacts], reports: Sequence[int]) -> _Group:
     own = [facts[r] for r in reports]
     return _Group(
         tuple(reports),
@@ -171,7 +171,7 @@ def facts_of(
     hosts: Sequence[Host],
     active: Sequence[Iterable[int]],
     ends: Sequence[int | None],
-) -> list[Facts]:
+) -> list[ReportFacts]:
     """Return the facts of reports, without communicators.
 
     `active`: ids (pid) of the processes with events in each report; `ends`: its last event, ns on its clock.
@@ -184,7 +184,7 @@ def facts_of(
         script = _script(identity.command)
         of_mpi = {p.mpi_rank for p in identity.processes if p.mpi_rank is not None}
         found.append(
-            Facts(
+            ReportFacts(
                 path,
                 identity.session,
                 next(((v, identity.environment[v]) for v in JOB_VARIABLES if identity.environment.get(v)), None),
@@ -198,13 +198,13 @@ def facts_of(
     return found
 
 
-def _extracted_facts(summaries: Sequence[Summary], hosts: Sequence[Host]) -> list[Facts]:
+def _extracted_facts(summaries: Sequence[Summary], hosts: Sequence[Host]) -> list[ReportFacts]:
     """Return the facts of reports as far as they are extracted."""
     active = [{pid_of(g) for g in s.places["process"].drop_nulls()} for s in summaries]
     return _facts(summaries, hosts, active, [_last_extracted(s) for s in summaries])
 
 
-def _recorded_facts(summaries: Sequence[Summary], hosts: Sequence[Host]) -> list[Facts]:
+def _recorded_facts(summaries: Sequence[Summary], hosts: Sequence[Host]) -> list[ReportFacts]:
     """Return the facts of reports by all of their events."""
     active, ends = [], []
     for summary in summaries:
@@ -217,7 +217,7 @@ def _recorded_facts(summaries: Sequence[Summary], hosts: Sequence[Host]) -> list
 
 def _facts(
     summaries: Sequence[Summary], hosts: Sequence[Host], active: Sequence[Iterable[int]], ends: Sequence[int | None]
-) -> list[Facts]:
+) -> list[ReportFacts]:
     found = facts_of([s.path for s in summaries], [s.identity for s in summaries], hosts, active, ends)
     return [fact._replace(communicators=_communicators(s)) for fact, s in zip(found, summaries, strict=True)]
 
@@ -257,13 +257,13 @@ def _last_extracted(summary: Summary) -> int | None:
         return (event_span(report) or (None, None))[1]
 
 
-def _named(runs: Sequence[Sequence[int]], facts: Sequence[Facts]) -> str:
+def _named(runs: Sequence[Sequence[int]], facts: Sequence[ReportFacts]) -> str:
     """Name the first NAMES_SHOWN runs."""
     more = f" and {len(runs) - NAMES_SHOWN} more" if len(runs) > NAMES_SHOWN else ""
     return ", ".join(_described(run, facts) for run in runs[:NAMES_SHOWN]) + more
 
 
-def _described(run: Sequence[int], facts: Sequence[Facts]) -> str:
+def _described(run: Sequence[int], facts: Sequence[ReportFacts]) -> str:
     """Name a run by its folder or reports, and say what it is."""
     own, full = [facts[r].path for r in run], [f.path.resolve() for f in facts]
     folder = Path(os.path.commonpath([full[r].parent for r in run]))

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, inspect, text
 import nsys2prv
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.database import migrations
-from nsys2prv.database.connection import address, called, transaction
+from nsys2prv.database.connection import address, display_name, transaction
 from nsys2prv.database.schema import METADATA, RUNS, SCHEMA, VERSION
 
 MANY = runpy.run_path(str(ROOT / "benchmarks" / "record_many.py"))
@@ -144,8 +144,8 @@ def test_what_is_not_there_is_not_made_by_looking(cli: Command, tmp_path: Path) 
 def test_addresses() -> None:
     assert str(address("runs.db")) == str(address(Path("runs.db"))) == str(address("sqlite:///runs.db"))
     assert address("postgres://host/runs").drivername == address("postgresql://host/runs").drivername
-    assert called(address("postgresql://user:secret@host/runs")) == "postgresql://user:***@host/runs"
-    assert called(address("sqlite:////tmp/runs.db")) == "/tmp/runs.db"
+    assert display_name(address("postgresql://user:secret@host/runs")) == "postgresql://user:***@host/runs"
+    assert display_name(address("sqlite:////tmp/runs.db")) == "/tmp/runs.db"
 
 
 def test_the_tables_have_what_a_comparison_reads() -> None:

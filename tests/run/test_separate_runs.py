@@ -15,7 +15,7 @@ import nsys2prv
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.errors import UsageError
 from nsys2prv.page.head import defects
-from nsys2prv.run.separate_runs import Facts, separate_runs
+from nsys2prv.run.separate_runs import ReportFacts, separate_runs
 
 # Reports that are named are refused like those of a folder.
 STRICT = nsys2prv.RunOptions(one_run=False)
@@ -33,10 +33,10 @@ def fact(
     pid: int = 0,
     session: str = "",
     communicator: str = "",
-) -> Facts:
+) -> ReportFacts:
     """A report of one process, seconds of one day; without a pid the process is unlike all others."""
     process = ("node0", pid, program) if pid else (object(), 0, program)
-    return Facts(
+    return ReportFacts(
         Path("report.sqlite"),
         session,
         ("SLURM_JOB_ID", job) if job else None,

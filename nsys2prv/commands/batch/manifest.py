@@ -17,7 +17,7 @@ from nsys2prv.report.fingerprint import files_of, hash_of_begin
 NAME = "nsys2prv-batch.json"
 FORMAT = 1
 
-Progress = Literal["begun", "done", "failed"]
+Outcome = Literal["begun", "done", "failed"]
 
 
 class Input(NamedTuple):
@@ -38,7 +38,7 @@ class Record(NamedTuple):
     inputs: tuple[Input, ...]
     options: Mapping[str, Any]
     version: str
-    outcome: Progress = "begun"
+    outcome: Outcome = "begun"
     error: str | None = None
     outputs: Mapping[str, int] = {}
     figures: Mapping[str, Any] = {}

@@ -69,7 +69,7 @@ def merge_parts(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
     """List the parts to merge, bundle by bundle: none if windows have few spills each, or the disk lacks space."""
     limits = workers.limits
     windows, spills = len(plan.borders) - 1, sum(len(s.spills) for s in plan.summaries)
-    if _looks(plan) <= max(limits.window_spills * windows, 2 * spills):
+    if _spill_reads(plan) <= max(limits.window_spills * windows, 2 * spills):
         return []
     if shutil.disk_usage(workers.folder).free < size * (1 + limits.line_bytes):
         return []
@@ -80,7 +80,7 @@ def merge_parts(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
     return parts
 
 
-def _looks(plan: Plan) -> int:
+def _spill_reads(plan: Plan) -> int:
     """Count the reads of spills over all windows."""
     inner, count = plan.borders[1:-1], 0
     for spill, clock in spills_of(plan.summaries, plan.clocks):

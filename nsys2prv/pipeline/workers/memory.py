@@ -42,6 +42,7 @@ def group_left() -> int | None:
 
 
 def _left_of(number: str, controllers: str, path: str) -> Iterator[int]:
+    """Yield the bytes left in a group and in each above it, given a line of /proc/self/cgroup in its three fields."""
     # Version 2 has one hierarchy, number 0; in version 1 memory has its own.
     limit_file, used_file, cached = VERSION_2 if number == "0" else VERSION_1
     own = Path(path.lstrip("/"))
@@ -49,9 +50,10 @@ def _left_of(number: str, controllers: str, path: str) -> Iterator[int]:
         # A group without a limit says `max`, and the topmost one nothing.
         with suppress(OSError, ValueError):
             limit, used = (int((group / name).read_text()) for name in (limit_file, used_file))
-            yield max(0, limit - used + _said(group / "memory.stat", cached))
+            yield max(0, limit - used + _figure(group / "memory.stat", cached))
 
 
-def _said(file: Path, name: str) -> int:
+def _figure(file: Path, name: str) -> int:
+    """Return the figure that a file of lines `NAME NUMBER` has under a name; 0 without it."""
     found = re.search(rf"^{name} (\d+)$", file.read_text(), re.MULTILINE)
     return int(found[1]) if found else 0

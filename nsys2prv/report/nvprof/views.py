@@ -1,7 +1,8 @@
 """The tables of an nsys export as SQL on the tables of nvprof: one declaration for each table.
 
 nvprof keeps CUPTI's activity records: times in ns of UTC, numbers of calls instead of names, thread ids of 32 bits.
-What takes more than a formula (names, threads, the process) is in the temporary table `looked_up`, which `facts` fills.
+What takes more than a formula (names, threads, the process) is in the temporary table `looked_up`, which
+`database.py` fills.
 
 Sources: CUPTI's activity records (docs.nvidia.com/cupti) and files of versions 8, 11 and 12.
 """
