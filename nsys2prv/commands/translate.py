@@ -69,8 +69,7 @@ def translate(
     profiles = read_profiles(options)
     paths, as_named, failed = find_run(inputs, options, execution)
     rules = load_rules(selection.classes) if selection.classes else None
-    explained = any(family in selection.families for family in EXPLANATION_FAMILIES)
-    kept_whole = writing.summary or bool(profiles) or explained
+    kept_whole = writing.summary or bool(profiles) or any(f in selection.families for f in EXPLANATION_FAMILIES)
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
     with _means(paths, selection, target, execution, row_bytes) as means:
         run = Stages(
@@ -88,8 +87,7 @@ def translate(
         encoding = run.encoding_input(paths)
         if writing.summary:
             run.whole(encoding.plan).check()
-        matched = (*encoding.matches.messages, *encoding.run_spills)
-        sizes = forecast(encoding.plan, matched, encoding.estimates.kernels if encoding.estimates else 0)
+        sizes = _forecast_sizes(encoding)
         temporary = folder_size(means.workers.folder)
         redaction = Redaction.of(encoding.plan, run.failed) if writing.redact else None
         made = None if dry_run else _make(encoding, target, run, redaction, sizes)
@@ -106,6 +104,12 @@ def translate(
     begin = run.chosen[0] if run.chosen else 0
     result = translation_of(encoding, counted, written, used, run.seconds, run.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
+
+
+def _forecast_sizes(encoding: EncodingInput) -> Mapping[str, int]:
+    """Return the bytes that each family is expected to take in the trace."""
+    matched = (*encoding.matches.messages, *encoding.run_spills)
+    return forecast(encoding.plan, matched, encoding.estimates.kernels if encoding.estimates else 0)
 
 
 class _Made(NamedTuple):

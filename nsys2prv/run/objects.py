@@ -25,8 +25,6 @@ NO_ROW = -1
 
 _KIND_ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
 _ROW_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
-
-
 # Host (index), the GPU's number on it, and a task.
 GPU_USER = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
 
@@ -288,10 +286,7 @@ def _objects(
     task_number = {task: n for n, task in enumerate(present, start=1)}
     node_number = {host: n for n, host in enumerate(node_hosts, start=1)}
     threads = rows.group_by("task", maintain_order=True).agg(pl.len(), pl.col("host").first())
-    on_node = rows.with_columns(on_node=pl.int_range(pl.len()).over("host"))
     cpus = tuple(int((rows["host"] == h).sum()) for h in node_hosts)
-    first_cpu = dict(zip(node_hosts, np.cumsum([0, *cpus])[:-1].tolist(), strict=True))
-    kinds = {number: kind for kind, number in _KIND_ORDER.items()}
     programs = sorted({tasks[t].name for t in present if t < len(tasks)})
     return Objects(
         application=", ".join(programs) or "run",
@@ -301,23 +296,29 @@ def _objects(
         ranks=tuple(ranks[t] for t in present),
         task_node=tuple(node_number[h] for h in threads["host"]),
         task_threads=tuple(threads["len"].to_list()),
-        rows=TraceRows(
-            task=np.array([task_number[t] for t in rows["task"]], dtype=np.int64),
-            thread=rows.select((pl.int_range(pl.len()) + 1).over("task")).to_series().to_numpy().astype(np.int64),
-            cpu=(on_node["on_node"] + 1 + rows["host"].replace_strict(first_cpu, return_dtype=pl.Int64)).to_numpy(),
-            label=tuple(_label(row) for row in rows.rows(named=True)),
-            kind=tuple(kinds[k] for k in rows["kind"]),
-            gpu=rows["gpu"].fill_null(NO_ROW).to_numpy(),
-            stream=rows["stream"].fill_null(NO_ROW).to_numpy(),
-            first_lane=rows.select(pl.col("row").min().over(c for c in _ROW_KEY if c != "lane").cast(pl.Int64))
-            .to_series()
-            .to_numpy(),
-        ),
+        rows=_trace_rows(rows, task_number, dict(zip(node_hosts, np.cumsum([0, *cpus])[:-1].tolist(), strict=True))),
         row_of=_row_of(summaries, keyed, rows),
         unchosen=_masks(summaries, hidden.unchosen),
         of_profiler=_masks(summaries, hidden.of_profiler),
         shared=frozenset(task_number[n] for n, t in enumerate(tasks) if len(t.recorded) > 1 and n in task_number),
         decisions=decisions,
+    )
+
+
+def _trace_rows(rows: pl.DataFrame, task_number: Mapping[int, int], first_cpu: Mapping[int, int]) -> TraceRows:
+    """Return numbered rows as those of a trace. `first_cpu`: the CPUs before those of each host (index)."""
+    kinds = {number: kind for kind, number in _KIND_ORDER.items()}
+    on_node = rows.select(pl.int_range(pl.len()).over("host")).to_series()
+    first_lane = pl.col("row").min().over(c for c in _ROW_KEY if c != "lane").cast(pl.Int64)
+    return TraceRows(
+        task=np.array([task_number[t] for t in rows["task"]], dtype=np.int64),
+        thread=rows.select((pl.int_range(pl.len()) + 1).over("task")).to_series().to_numpy().astype(np.int64),
+        cpu=(on_node + 1 + rows["host"].replace_strict(first_cpu, return_dtype=pl.Int64)).to_numpy(),
+        label=tuple(_label(row) for row in rows.rows(named=True)),
+        kind=tuple(kinds[k] for k in rows["kind"]),
+        gpu=rows["gpu"].fill_null(NO_ROW).to_numpy(),
+        stream=rows["stream"].fill_null(NO_ROW).to_numpy(),
+        first_lane=rows.select(first_lane).to_series().to_numpy(),
     )
 
 

@@ -164,13 +164,26 @@ def choose_milestone(work: pl.DataFrame, processes: Iterable[int], callers: Iter
     """
     of_mpi = pl.col("kind") == OF_MPI_COLLECTIVE
     expected = pl.when(of_mpi).then(len(set(callers))).otherwise(len(set(processes))).cast(pl.Int64)
-    key = ["kind", "name", "bytes"]
+    common = _common_work(work, expected)
+    best = common.head(1)
+    best = pl.concat(
+        [_around_loops(common, best), _more_orderly(common, best), _without_gaps(common, best), best]
+    ).head(1)
+    return Milestone(*best.select(Milestone._fields).row(0)) if best.height else None
+
+
+def _common_work(work: pl.DataFrame, expected: pl.Expr) -> pl.DataFrame:
+    """Return the work that processes have in common, the best milestone first, given the number of them that must.
+
+    Kind, name, bytes; `process`: how many have it; median `period` (ns) and `activities`; least `orderly`; `fewest` and
+    `most` milestones of a process.
+    """
     optimizer = pl.col("kind") == OF_OPTIMIZER
     # The optimizer's kernels may be others on each process.
     name = pl.when(optimizer).then(pl.col("name").mode().sort().first().over("kind")).otherwise("name")
-    common = (
+    return (
         work.with_columns(name.alias("name"))
-        .group_by(key)
+        .group_by(Milestone._fields)
         .agg(
             pl.col("process").n_unique(),
             pl.col("period").median(),
@@ -195,11 +208,6 @@ def choose_milestone(work: pl.DataFrame, processes: Iterable[int], callers: Iter
             descending=[False, False, False, True, True, False],
         )
     )
-    best = common.head(1)
-    best = pl.concat(
-        [_around_loops(common, best), _more_orderly(common, best), _without_gaps(common, best), best]
-    ).head(1)
-    return Milestone(*best.select(key).row(0)) if best.height else None
 
 
 def _without_gaps(common: pl.DataFrame, best: pl.DataFrame) -> pl.DataFrame:
