@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.frames_of_run import GATHERED
 from nsys2prv.analysis.metrics.sm_clock import with_clocks
 from nsys2prv.analysis.question import Question
-from nsys2prv.commands.extraction import extract_reports
+from nsys2prv.commands.extraction import Extracted, extract_reports
 from nsys2prv.commands.extraction_extent import anchors_for, chosen_span, families_to_draw, fits_in_memory
 from nsys2prv.commands.found_run import find_run
 from nsys2prv.commands.part_in_memory import part_in_memory
@@ -104,16 +104,8 @@ def open_run(
         whole_reports = partial(_whole_reports, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
         with worker_map(jobs if dask else count, dask) as mapped:
             workers = Workers(mapped, count, folder, limits, Progress(execution.quiet))
-            extracted = extract_reports(
-                whole_reports(_extracted(selection.families), paths), workers, execution.keep_going
-            )
-            failed += extracted.failed
-            families = families_to_draw(selection.families, extracted.summaries)
-            if families != selection.families:
-                extracted = extract_reports(
-                    whole_reports(_extracted(families), extracted.paths), workers, execution.keep_going
-                )
-                failed += extracted.failed
+            extracted = _extract(paths, selection.families, whole_reports, workers, execution.keep_going)
+        failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
         asked = None if whole else Span(*chosen_span(plan, selection))
@@ -155,7 +147,26 @@ def _whole_reports(
     ]
 
 
-def _extracted(families: Sequence[str]) -> tuple[str, ...]:
+def _extract(
+    paths: Sequence[Path],
+    families: tuple[str, ...],
+    whole_reports: Callable[[tuple[str, ...], Sequence[Path]], list[list[ReportPart]]],
+    workers: Workers,
+    keep_going: bool,
+) -> Extracted:
+    """Extract reports, with more families if they have nothing of the default ones.
+
+    `whole_reports`: makes the work of extracting some families from reports.
+    """
+    first = extract_reports(whole_reports(_families_to_extract(families), paths), workers, keep_going)
+    more = families_to_draw(families, first.summaries)
+    if more == families:
+        return first
+    again = extract_reports(whole_reports(_families_to_extract(more), first.paths), workers, keep_going)
+    return again._replace(failed=[*first.failed, *again.failed])
+
+
+def _families_to_extract(families: Sequence[str]) -> tuple[str, ...]:
     """Return the families that an analysis extracts: those it reads, then those that help decide which rows there are.
 
     Those of the second kind contribute only places and times.

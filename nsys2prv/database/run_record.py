@@ -14,7 +14,7 @@ import polars as pl
 from sqlalchemy import Table
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.compare.run_figures import program_of, run_figures
+from nsys2prv.analysis.compare.run_figures import RunFigures, program_of, run_figures
 from nsys2prv.analysis.compare.significance import iteration_lengths
 from nsys2prv.analysis.recording.circumstances import Recording
 from nsys2prv.database import schema
@@ -34,8 +34,8 @@ class RunRecord(NamedTuple):
 
 def run_record(analysis: Analysis, name: str, trace: Path | None, options: Sequence[str]) -> RunRecord:
     """Return the rows of an analysis. `trace`: where its trace lies; `options`: as on a command line."""
-    side, recording, kept = run_figures(analysis, name), analysis.run.recording, analysis.iterations.filter("steady")
-    e = analysis.efficiency
+    side, recording, e = run_figures(analysis, name), analysis.run.recording, analysis.efficiency
+    kept = analysis.iterations.filter("steady")
     run = {
         "name": name,
         "program": side.program,
@@ -61,7 +61,12 @@ def run_record(analysis: Analysis, name: str, trace: Path | None, options: Seque
         "communication": e.communication,
         "orchestration": e.orchestration,
     }
-    parts = {
+    return RunRecord(run, _parts(analysis, side))
+
+
+def _parts(analysis: Analysis, side: RunFigures) -> dict[Table, list[dict[str, Any]]]:
+    """Return the rows of an analysis for each table beside RUNS. `side`: the figures that `compare` compares."""
+    return {
         schema.TASKS: [
             {"rank": t.rank, "program": program_of(t.name), "name": t.name, "host": t.host}
             for t in analysis.run.tasks
@@ -69,7 +74,7 @@ def run_record(analysis: Analysis, name: str, trace: Path | None, options: Seque
         ],
         schema.DEVICES: [
             {"number": n, **one.device._asdict(), "useful_ns": one.useful_ns, "busy_ns": one.busy_ns}
-            for n, one in enumerate(e.devices)
+            for n, one in enumerate(analysis.efficiency.devices)
         ],
         schema.FIGURES: [
             {"position": n, "what": what, "name": figure, "value": value if math.isfinite(value) else None}
@@ -79,7 +84,6 @@ def run_record(analysis: Analysis, name: str, trace: Path | None, options: Seque
         schema.ITERATIONS: analysis.iterations.to_dicts(),
         schema.KERNEL_CLASSES: _kernel_classes(analysis).to_dicts(),
     }
-    return RunRecord(run, parts)
 
 
 def _kernel_classes(analysis: Analysis) -> pl.DataFrame:
