@@ -34,7 +34,11 @@ FINDING_WIDTH = 1000
 
 
 def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Collection[str] = SECTIONS) -> str:
-    """Return sections of an analysis as aligned tables. `details`: with the remarks that hardly matter."""
+    """Return sections of an analysis as aligned tables.
+
+    `held`: GPU metrics as plain averages of the samples inside kernels, instead of estimates; `details`: with the
+    remarks that hardly matter; `chosen`: names of the sections.
+    """
     lines = [
         *(window_lines(analysis) if "window" in chosen else []),
         *(_defects(analysis) if "defects" in chosen else []),
@@ -91,7 +95,7 @@ def short_text_of(analysis: Analysis) -> str:
 
 
 def sections(analysis: Analysis, held: bool) -> Iterator[Section]:
-    """Yield name, title, column names and rows of each table, in order of importance."""
+    """Yield name, title, column names and rows of each table, in order of importance. `held`: see text_of."""
     yield _findings(analysis)
     yield _efficiency(analysis)
     yield _factors(analysis)
@@ -179,6 +183,7 @@ def _lengths(analysis: Analysis) -> list[str]:
 
 
 def _ranks(analysis: Analysis) -> list[str]:
+    """Return the slow ranks of the iterations, and the late ones."""
     ranks = analysis.ranks
     if ranks is None:
         return []

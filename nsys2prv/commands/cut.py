@@ -53,7 +53,10 @@ def cut(
     compress: bool = False,
     force: bool = False,
 ) -> CutTrace:
-    """Cut a trace to [start, end), ns, None for an open side; the part begins at 0. Raises Nsys2prvError."""
+    """Cut a trace to [start, end), ns, None for an open side; the part begins at 0.
+
+    `compress`: write `.prv.gz`; `force`: write over an existing trace. Raises Nsys2prvError.
+    """
     path, target = Path(source), Target.of(output, compress)
     target.check(force)
     if target.prv.exists() and path.exists() and target.prv.samefile(path):

@@ -24,7 +24,7 @@ class Extracted(NamedTuple):
 
 
 def extract_reports(reports: Sequence[Sequence[ReportPart]], workers: Workers, keep_going: bool) -> Extracted:
-    """Extract reports, given the parts of each. A report that cannot be read stops the run, or is left out.
+    """Extract reports, given the parts of each. A report that cannot be read stops all, with `keep_going` is left out.
 
     Raises ReportError, LostWorkerError, OutputError, and Nsys2prvError if none is left.
     """

@@ -55,7 +55,7 @@ def write_frames(
 ) -> tuple[FrameFile, ...]:
     """Write frames as `NAME.parquet`, and the samples of each metric as `samples/METRIC.parquet`.
 
-    A frame is made when its turn comes. Raises Nsys2prvError.
+    A frame is made when its turn comes. `force`: write over a former export. Raises Nsys2prvError.
     """
     check_folder(folder, force)
     folder = folder.absolute()

@@ -85,6 +85,7 @@ def inspect(inputs: Iterable[Path | str] | Path | str, nsys: Path | None = None)
 
 @on_polars_thread
 def _inspect(report: Report) -> Inspection:
+    """Return the contents of a report, as far as it alone tells them."""
     identity = report.identity
     span = event_span(report)
     rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws}
@@ -127,6 +128,7 @@ def _left_out(report: Report) -> dict[str, UnusedTable]:
 
 
 def _warnings(report: Report, rows: Mapping[str, int]) -> list[str]:
+    """Return what is missing or odd in a report. `rows`: by family."""
     launches = rows[CUDA_API.name]
     work = sum(report.rows(t) for t in DEVICE_TABLES)
     warnings = []

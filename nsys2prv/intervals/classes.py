@@ -129,6 +129,7 @@ def _kept() -> dict[tuple[str, ...], tuple[str, bool]]:
 
 
 def _by_rules(texts: pl.DataFrame, rules: Rules) -> pl.DataFrame:
+    """Return class and communication of each row of names, by the first rule that matches."""
     # One chunk: every rule visits every chunk, and a column gathered from many reports has one a report.
     texts = texts.rechunk().with_row_index("row")
     # All rules in one query, as many small ones take four times as long; and as many columns, from which Polars would
@@ -164,7 +165,7 @@ def _packaged_rules() -> Rules:
 
 
 def _parse(text: str, source: str, untried: bool) -> tuple[ClassRule, ...]:
-    """Parse the rules of a TOML text; `source` names it in errors. Tests try the packaged ones, in 0.1 s."""
+    """Parse the rules of a TOML text; `source` names it in errors. `untried`: no test tried them, which takes 0.1 s."""
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

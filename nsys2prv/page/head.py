@@ -96,6 +96,7 @@ def findings(analysis: Analysis, name: str, side: int) -> str:
 
 
 def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
+    """Return a finding as an item of the list. `name`, `side`: see findings."""
     severity = one.severity or "low"
     cost = f'<span class="cost">{one.cost_text}, {100 * one.share:.1f} %</span>' if one.cost_text else ""
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'

@@ -83,6 +83,7 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
+    """Yield the changes with their significance, and the figures of both runs by unit."""
     values = comparison.as_json()
     tested = values["significance"]
     changes = [{"of": "iteration", **tested["iteration"]}] if tested["iteration"] else []
@@ -202,6 +203,7 @@ def _ranks_to_look_at(analysis: Analysis) -> dict[str, Any] | None:
 
 
 def _described(table: PageTable, blocks: _Blocks) -> dict[str, Any]:
+    """Return the description of a table, whose values go to a block."""
     heads = [[column.title, column.scale, column.digits] for column in table.columns]
     block = blocks.add(json_block([column.values for column in table.columns]))
     return {

@@ -77,6 +77,7 @@ def _verdict(values: Mapping[str, Any]) -> Iterator[PageTable]:
 
 
 def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
+    """Yield the tables that say how the time of devices and hosts is spent."""
     e = values["efficiency"]
     if values["devices"]:
         whole = {"name": analysis.question.window, "window_ns": analysis.efficiency.window_ns}
@@ -98,6 +99,7 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
 
 
 def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
+    """Yield the tables that explain the time: waiting, critical path, idle time, predictions."""
     yield table_of(shown.COMMUNICATION, with_percent(values["communication"], "waiting_percent", "waiting_ns", "ns"))
     note = ""
     if values["clock_error_ns"] is None:
@@ -125,6 +127,7 @@ def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
 
 
 def _work(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
+    """Yield the tables of what ran: metrics, iterations, kernels, memory operations, launches, calls, ranges."""
     yield from _metrics(values)
     yield table_of(shown.ITERATION_MEANS, iteration_means(analysis.iterations).to_dicts())
     yield table_of(ShownTable("iterations", "iterations", "Iterations"), values["iterations"]["rows"])

@@ -163,6 +163,7 @@ class ColumnarTables:
         return value
 
     def _types(self, name: str) -> pl.Schema:
+        """Return the columns of a table with their types. Raises ReportError."""
         if name not in self._schemas:
             try:
                 file = self._files[name]

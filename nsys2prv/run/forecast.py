@@ -63,12 +63,12 @@ def _bytes(spill: Spill) -> int:
 
 
 def trace_size(sizes: Mapping[str, int], compress: bool) -> int:
-    """Estimate the bytes of the whole trace."""
+    """Estimate the bytes of the whole trace, or of it as gzip, from those of each family."""
     return int(sum(sizes.values()) * (_GZIP_GAIN if compress else 1))
 
 
 def check_size(sizes: Mapping[str, int], compress: bool, limit: int) -> int:
-    """Return the forecast bytes of the whole trace. Raises UsageError above the limit, with the best remedies."""
+    """Return the forecast bytes of the whole trace (see trace_size). Raises UsageError above a limit, with remedies."""
     size = trace_size(sizes, compress)
     if size > limit:
         largest = sorted(sizes, key=lambda f: -sizes[f])[:3]

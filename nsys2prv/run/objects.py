@@ -100,7 +100,7 @@ def build_objects(
     """Number the nodes, tasks and rows. Raises UsageError on too many rows, and if no task is chosen.
 
     `chosen`: ranks to keep, and numbers of tasks without one, as the analysis gives them (None: all); `decisions`:
-    those on the whole run, if these reports are only a part of its time.
+    those on the whole run, if these reports are only a part of its time; `every_thread`: see _threads_with_rows.
     """
     places = _all_places(summaries, hosts, tasks)
     decisions = decisions or RowDecisions(_gpu_users(places), _threads_with_rows(places, every_thread))

@@ -92,7 +92,7 @@ def make_plan(
     """Plan a trace: clocks, objects, numbers, windows.
 
     `span`: the time to which the reports were cut, merged ns; `uncut`: the run that they were cut from; `figures`: the
-    window of interest.
+    window of interest; `public_types`: number event types as the public tool does.
 
     Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
     draw.

@@ -60,9 +60,9 @@ def batch(
     """Translate every run under `root` into a trace in `output`, except the runs that an earlier batch has done.
 
     `group`: a pattern on names of reports instead of a run a folder (see `find_runs`); `force`: translate all of them
-    again; `settings`: parameters of `translate` for all runs; `db`: a database in which each run is recorded when its
-    trace is written, and runs that are not there yet are translated again. A run that fails is in the manifest and does
-    not stop the others. Raises Nsys2prvError.
+    again; `dry_run`: translate none, and return what would be done; `settings`: parameters of `translate` for all runs;
+    `db`: a database in which each run is recorded when its trace is written, and runs that are not there yet are
+    translated again. A run that fails is in the manifest and does not stop the others. Raises Nsys2prvError.
     """
     root, folder = Path(root), Path(output)
     within_memory(1, settings.execution.memory, settings.execution.limits)

@@ -62,6 +62,7 @@ class Manifest:
             self.records = self._on_disk()
 
     def _on_disk(self) -> dict[str, Record]:
+        """Return the records of the file. Raises OutputError for one that is no manifest of this version."""
         advice = "move it away, or choose another output folder"
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
@@ -99,6 +100,7 @@ def inputs_of(reports: Sequence[Path], root: Path) -> tuple[Input, ...]:
 
 
 def _input(report: Path, root: Path) -> Input:
+    """Return the present state of a report; without sizes and hash where its files cannot be read."""
     path = report.relative_to(root).as_posix()
     try:
         files = files_of(report)

@@ -145,7 +145,7 @@ class SampleRun:
         return _samples(_together(parts)) if parts else None
 
     def points(self, frame: Samples | None, last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
-        """Return one row a time with changed values, and the edges, of the samples so far.
+        """Return one row a time with changed values, and the edges, of the samples so far. `last`: none will follow.
 
         The first and the last sample of each metric are always written. Only the plan knows if another report goes on
         where this one ends: so the rows with these samples are returned apart (SAMPLE_EDGE).

@@ -110,6 +110,7 @@ def _load(module: str) -> Any:
 
 
 def _local(jobs: int) -> Any:
+    """Start workers on this machine. Raises LostWorkerError."""
     distributed = _load("distributed")
     # Ctrl-C, which a terminal sends to all, is ours to handle: workers inherit, from their first moment on, what is
     # blocked where they are started. The tracker would unblock it if it were started with the first of them.

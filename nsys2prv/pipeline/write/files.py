@@ -27,7 +27,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, output: Path | str, compress: bool) -> Target:
-        """Return the target for a path with or without `.prv` or `.prv.gz`."""
+        """Return the target for a path with or without `.prv` or `.prv.gz`. `compress`: also without `.gz`."""
         name = Path(output).name
         for ending in (".prv.gz", ".prv"):
             if name.endswith(ending) and name != ending:
@@ -62,7 +62,7 @@ class Target(NamedTuple):
         return self.stem.with_name(self.stem.name + ".align.json")
 
     def check(self, force: bool) -> None:
-        """Refuse files that exist already, and folders that cannot be written. Raises OutputError, UsageError."""
+        """Refuse existing files, unless by `force`, and folders that take no files. Raises OutputError, UsageError."""
         try:
             self._check(force)
         except OSError as error:

@@ -42,6 +42,7 @@ def raw_page(report: Path, wanted: Callable[[str], bool]) -> bytes:
 
 
 def _by_executable(report: Path, ncu: Path) -> bytes:
+    """Return the raw page as `ncu` prints it. Raises ReportError with what it said."""
     command: list[str | Path] = [ncu, "-i", report, "--page", "raw", "--csv", "--print-units", "base"]
     # Numbers in the locale of the user may have commas.
     environment = {**os.environ, "LC_ALL": "C"}

@@ -48,6 +48,7 @@ def _empty() -> list[str]:
 
 
 def _points(points: pl.DataFrame, hosts: list[str]) -> list[str]:
+    """Draw the axes and a dot for each residual. `points`: host, time and residual (ns)."""
     low, high = points.select(pl.col("time").min(), pl.col("time").max().alias("high")).row(0)
     # An outlier or two must not flatten all the others: they are drawn at the border.
     most = max(float(points["residual"].abs().quantile(0.99) or 0), 1_000.0)
