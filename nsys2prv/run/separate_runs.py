@@ -22,7 +22,7 @@ from nsys2prv.families.nccl.nccl_anchors import anchored_communicators
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import open_report
-from nsys2prv.run.clocks.graph import components
+from nsys2prv.run.connected_parts import connected_parts
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import stated_ranks
 from nsys2prv.run.report_events import active_processes, event_span
@@ -110,7 +110,7 @@ def separate_runs(facts: Sequence[ReportFacts]) -> list[list[int]]:
     """
     placed = [r for r, f in enumerate(facts) if f.span is not None]
     edges = [*_in_common(facts), *_at_one_time([(r, facts[r]) for r in placed])]
-    part = components(len(facts), edges)
+    part = connected_parts(len(facts), edges)
     groups = [_group(facts, [r for r in range(len(facts)) if part[r] == p]) for p in sorted(set(part.tolist()))]
     known = [g for g in groups if any(facts[r].span for r in g.reports)]
     joined: list[_Group] = []

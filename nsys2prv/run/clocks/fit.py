@@ -14,9 +14,10 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.run.clocks.estimate import FEWEST_EDGE_VALUES, LEAST_ERROR_NS, Values, location, shortest, slope
-from nsys2prv.run.clocks.graph import Edge, components, farthest, keep_bounds, solve
+from nsys2prv.run.clocks.graph import Edge, farthest, keep_bounds, solve
 from nsys2prv.run.clocks.observations import Pair, bounds, by_unit, chosen_pairs, common, pairs_of
 from nsys2prv.run.clocks.steps import Jump, Step, attribute, find_step, longer_side
+from nsys2prv.run.connected_parts import connected_parts
 
 # Shortest span of anchors for a slope, ns, and its confidence interval in standard errors (99.7 %).
 SLOPE_SPAN = 1_000_000_000
@@ -60,7 +61,7 @@ def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
     slack = _slack(limits, rate)
     edges = [*_end_edges(pairs, rate, slack), *_bound_edges(slack)]
     offset, _ = solve(units, edges)
-    part = components(units, [(e.a, e.b) for e in edges])
+    part = connected_parts(units, [(e.a, e.b) for e in edges])
     kept = keep_bounds(offset, slack)
     return Fit(kept - kept[part], rate, farthest(kept, slack, part), part, tuple(jumps), steep)
 

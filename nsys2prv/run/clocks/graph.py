@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsys2prv.run.clocks.estimate import Values
+from nsys2prv.run.connected_parts import connected_parts
 
 Units = npt.NDArray[np.int64]
 
@@ -27,22 +28,6 @@ class Edge(NamedTuple):
     error: float
 
 
-def components(count: int, edges: Sequence[tuple[int, int]]) -> Units:
-    """Return the connected part of each unit, as the number of its first unit."""
-    root = list(range(count))
-
-    def find(unit: int) -> int:
-        while root[unit] != unit:
-            root[unit] = root[root[unit]]
-            unit = root[unit]
-        return unit
-
-    for a, b in edges:
-        low, high = sorted((find(a), find(b)))
-        root[high] = low
-    return np.array([find(u) for u in range(count)], dtype=np.int64)
-
-
 def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
     """Solve for value and standard error of each unit against the first of its connected part, which has 0.
 
@@ -56,7 +41,7 @@ def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
     wanted, sigma = np.array([e.value for e in edges]), np.array([e.error for e in edges])
     least = sigma[sigma > 0].min(initial=np.inf)
     sigma[sigma == 0] = least if np.isfinite(least) else 1.0
-    part = components(count, [(e.a, e.b) for e in edges])
+    part = connected_parts(count, [(e.a, e.b) for e in edges])
     free = np.flatnonzero(part != np.arange(count))
     weight = 1 / sigma**2
     for _ in range(REWEIGHTINGS):
