@@ -20,7 +20,7 @@ import polars as pl
 
 from nsys2prv.model.frames import COLLECTIVE, OPERATION_END, RECEIVE, SEND
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
-from nsys2prv.pipeline.match.match import Matched, match, partition_borders
+from nsys2prv.pipeline.match.match import MatchedPartition, match, partition_borders
 from nsys2prv.pipeline.match.sequences import MatchKeys
 from nsys2prv.pipeline.match.waiting import store_waiting
 from nsys2prv.pipeline.store.combinations import Points
@@ -92,7 +92,7 @@ def synthetic(folder: Path, ranks: int, operations: int) -> tuple[Any, MatchKeys
     return plan, MatchKeys(tuple(ends_of_ranks), ())
 
 
-def matched(plan: Any, keys: MatchKeys, folder: Path, limits: Limits) -> Iterator[tuple[Matched, int]]:
+def matched(plan: Any, keys: MatchKeys, folder: Path, limits: Limits) -> Iterator[tuple[MatchedPartition, int]]:
     """Results of each partition, and how many messages it has by sender, receiver and time."""
     borders = partition_borders(keys, limits)
     for number in range(len(borders) - 1):

@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.model.losses import Loss, Tally
-from nsys2prv.pipeline.encode.encode import Encoded
+from nsys2prv.pipeline.encode.encode import WindowCounts
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
@@ -28,7 +28,7 @@ class RowCounts(NamedTuple):
     off: dict[str, int]
 
 
-def count_rows(encoding: EncodingInput, written: Sequence[Encoded]) -> RowCounts:
+def count_rows(encoding: EncodingInput, written: Sequence[WindowCounts]) -> RowCounts:
     """Count the rows of all reports, given the counts of the windows that were encoded (none in a dry run)."""
     plan, estimates = encoding.plan, encoding.estimates
     rows: dict[str, int] = {}

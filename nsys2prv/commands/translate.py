@@ -14,7 +14,7 @@ from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.row_counts import RowCounts, count_rows
 from nsys2prv.commands.side_files import side_files
 from nsys2prv.commands.translation import Translation, Used, Written, translation_of
-from nsys2prv.commands.translation_stages import Stages, TranslationMeans
+from nsys2prv.commands.translation_stages import Stages, TranslationResources
 from nsys2prv.families.explanation import EXPLANATION_FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
@@ -71,38 +71,38 @@ def translate(
     rules = load_rules(selection.classes) if selection.classes else None
     kept_whole = writing.summary or bool(profiles) or any(f in selection.families for f in EXPLANATION_FAMILIES)
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
-    with _means(paths, selection, target, execution, row_bytes) as means:
-        run = Stages(
+    with _resources(paths, selection, target, execution, row_bytes) as resources:
+        stages = Stages(
             selection,
             as_named,
             execution.keep_going,
             writing,
-            means,
+            resources,
             rules,
             failed,
             estimates_tensor(paths, selection.families),
             asked=options,
             profiles=profiles,
         )
-        encoding = run.encoding_input(paths)
+        encoding = stages.encoding_input(paths)
         if writing.summary:
-            run.whole(encoding.plan).check()
+            stages.whole(encoding.plan).check()
         sizes = _forecast_sizes(encoding)
-        temporary = folder_size(means.workers.folder)
-        redaction = Redaction.of(encoding.plan, run.failed) if writing.redact else None
-        made = None if dry_run else _make(encoding, target, run, redaction, sizes)
+        temporary = folder_size(resources.workers.folder)
+        redaction = Redaction.of(encoding.plan, stages.failed) if writing.redact else None
+        made = None if dry_run else _make(encoding, target, stages, redaction, sizes)
         analysis = None
         if writing.summary:
-            with run.stage("analyze"):
-                analysis = run.whole(encoding.plan).analysis(writing.window)
+            with stages.stage("analyze"):
+                analysis = stages.whole(encoding.plan).analysis(writing.window)
         if made:
             # Last: a run that cannot be analyzed leaves no trace.
             publish(target, made.body, made.texts, stale=[target.other])
         counted = made.counts if made else count_rows(encoding, [])
         used = Used(temporary, peak_memory())
     written = Written(target.prv if made else None, made.lines if made else 0, sizes, target.compress)
-    begin = run.chosen[0] if run.chosen else 0
-    result = translation_of(encoding, counted, written, used, run.seconds, run.failed, begin)
+    begin = stages.chosen[0] if stages.chosen else 0
+    result = translation_of(encoding, counted, written, used, stages.seconds, stages.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
 
 
@@ -122,21 +122,21 @@ class _Made(NamedTuple):
 
 
 def _make(
-    encoding: EncodingInput, target: Target, run: Stages, redaction: Redaction | None, sizes: Mapping[str, int]
+    encoding: EncodingInput, target: Target, stages: Stages, redaction: Redaction | None, sizes: Mapping[str, int]
 ) -> _Made:
     """Make a trace of forecast sizes in the folder beside its output. Raises Nsys2prvError if it does not fit."""
-    size = check_size(sizes, target.compress, run.writing.max_size)
+    size = check_size(sizes, target.compress, stages.writing.max_size)
     check_space(target.stem.parent, size, "the trace would take about", "choose another output")
-    with run.stage("encode"):
-        body = run.means.beside / target.prv.name
-        lines, counted = _write(encoding, body, run, redaction, trace_size(sizes, compress=False))
+    with stages.stage("encode"):
+        body = stages.resources.beside / target.prv.name
+        lines, counted = _write(encoding, body, stages, redaction, trace_size(sizes, compress=False))
         return _Made(body, lines, counted, side_files(encoding, target, redaction))
 
 
 @contextmanager
-def _means(
+def _resources(
     paths: Sequence[Path], selection: Selection, target: Target, execution: Execution, row_bytes: int
-) -> Iterator[TranslationMeans]:
+) -> Iterator[TranslationResources]:
     """Start workers for reports, and make temporary folders. Raises Nsys2prvError.
 
     `row_bytes`: bytes of temporary files that a row takes at least.
@@ -155,7 +155,7 @@ def _means(
         jobs = execution.jobs if execution.dask else count
         mapped = stack.enter_context(worker_map(jobs, execution.dask, sum(map(len, parts.values()))))
         check_temporary(folder, paths, selection, row_bytes)
-        yield TranslationMeans(
+        yield TranslationResources(
             Workers(mapped, several, folder, limits, Progress(execution.quiet)),
             beside,
             in_memory,
@@ -166,13 +166,13 @@ def _means(
 
 
 def _write(
-    encoding: EncodingInput, body: Path, run: Stages, redaction: Redaction | None, size: int
+    encoding: EncodingInput, body: Path, stages: Stages, redaction: Redaction | None, size: int
 ) -> tuple[int, RowCounts]:
     """Write header, windows in order, and comments; return lines and counts.
 
     `size`: bytes of the trace, about, not compressed.
     """
-    workers, plan = run.means.workers, encoding.plan
+    workers, plan = stages.resources.workers, encoding.plan
     bundles, merged = merge_reports(encoding, workers, size)
     encoding = encoding._replace(bundles=bundles)
     with open_body(body, workers.limits.member_lines if body.suffix == ".gz" else None) as sink:
@@ -182,7 +182,9 @@ def _write(
         written = list(workers.progress.track("writing", windows, len(encoding.windows)))
         rows = count_rows(encoding, [*merged, *written])
         end_member(sink)
-        asked, public = run.asked, run.writing.public_types
-        comments = comment_text(plan, run.selection, asked, public, run.chosen, rows.dropped, rows.off, run.failed)
+        asked, public = stages.asked, stages.writing.public_types
+        comments = comment_text(
+            plan, stages.selection, asked, public, stages.chosen, rows.dropped, rows.off, stages.failed
+        )
         sink.write((redaction.values(comments) if redaction else comments).encode())
     return sum(window.lines for window in written), rows

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 ESTIMATED = (TENSOR, CLOCK)
 
 
-class TranslationMeans(NamedTuple):
-    """Means of a translation.
+class TranslationResources(NamedTuple):
+    """Resources of a translation: workers, folders and memory.
 
     `beside`: a folder on the disk of the output, where the trace is made. `in_memory`: points stay there. `parts`:
     families of each report, as parts that are extracted apart. `memory`: bytes that all processes may take. `started`:
@@ -64,7 +64,7 @@ class Stages:
     options: RunOptions
     keep_going: bool
     writing: TraceOutput
-    means: TranslationMeans
+    resources: TranslationResources
     rules: Rules | None
     # Reports that were left out.
     failed: list[ReportError]
@@ -89,8 +89,8 @@ class Stages:
 
     def encoding_input(self, paths: list[Path]) -> EncodingInput:
         """Extract, plan and match the chosen part of a run, and make the estimates that it needs."""
-        limits = self.means.workers.limits
-        with self.stage("extract", self.means.started):
+        limits = self.resources.workers.limits
+        with self.stage("extract", self.resources.started):
             if self.selection.time is None and self.selection.nvtx is None:
                 span, uncut = None, None
                 extracted = self._extract_whole(paths)
@@ -102,13 +102,13 @@ class Stages:
                 span = low + plan.origin, high + plan.origin
                 uncut = UncutRun(plan.tasks, plan.objects.decisions, plan.several_runs)
                 extracted = self._extract(looked.paths, spans)
-        figures = wanted_window(self.writing.window, self.means.workers)
+        figures = wanted_window(self.writing.window, self.resources.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
                 extracted.summaries, self.options, limits, span, uncut, figures, self.writing.public_types
             )
         with self.stage("match"):
-            matches = match_run(plan, self.means.workers, WAITING.name in self.selection.families)
+            matches = match_run(plan, self.resources.workers, WAITING.name in self.selection.families)
         encoding = EncodingInput(plan, matches)
         if self.estimated:
             with self.stage("estimate"):
@@ -128,7 +128,7 @@ class Stages:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""
         ranges = (self.selection.nvtx,) if self.selection.nvtx else ()
         wanted = Wanted(anchors=anchors_for(self.options, len(paths)), ranges=ranges)
-        return self._extract_whole(paths, wanted, Storage("", scratch=self.means.workers.folder))
+        return self._extract_whole(paths, wanted, Storage("", scratch=self.resources.workers.folder))
 
     def _extract_whole(
         self, paths: Sequence[Path], wanted: Wanted | None = None, storage: Storage | None = None
@@ -139,7 +139,7 @@ class Stages:
         if families == self.selection.families:
             return extracted
         self.selection = replace(self.selection, families=families)
-        self.means = self.means._replace(parts={path: [list(families)] for path in paths})
+        self.resources = self.resources._replace(parts={path: [list(families)] for path in paths})
         return self._extract(extracted.paths, [None] * len(extracted.paths), wanted, storage)
 
     def _extract(
@@ -150,7 +150,7 @@ class Stages:
         storage: Storage | None = None,
     ) -> Extracted:
         """Extract reports, each within its span."""
-        stored = storage or Storage("", self.means.workers.folder, in_memory=self.means.in_memory)
+        stored = storage or Storage("", self.resources.workers.folder, in_memory=self.resources.in_memory)
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
             wait_calls=self.writing.summary or self._explains,
@@ -168,10 +168,10 @@ class Stages:
                 stored.named(f"{n:05}"),
                 asked,
                 Drawing(span, self.selection.reduction, self.rules, self.writing.public_types),
-                limits=self.means.workers.limits,
+                limits=self.resources.workers.limits,
             )
-            reports.append(parts_of(whole, self.means.parts[path]))
-        extracted = extract_reports(reports, self.means.workers, self.keep_going)
+            reports.append(parts_of(whole, self.resources.parts[path]))
+        extracted = extract_reports(reports, self.resources.workers, self.keep_going)
         self.failed += extracted.failed
         return extracted
 
@@ -197,8 +197,8 @@ class Stages:
         from nsys2prv.analysis.recording.circumstances import recorded_uncut
         from nsys2prv.commands.whole_run import WholeRun
 
-        means = self.means
-        run = WholeRun(plan, self.options.hosts, self.failed, means.memory, means.workers, self.profiles)
+        resources = self.resources
+        run = WholeRun(plan, self.options.hosts, self.failed, resources.memory, resources.workers, self.profiles)
         if self.uncut is None:
             return run
         return run._replace(span=Span(0, plan.duration), uncut=recorded_uncut(plan, self.uncut))

@@ -16,7 +16,7 @@ from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.encode import bundles
 from nsys2prv.pipeline.encode.bundles import merge_reports
-from nsys2prv.pipeline.encode.encode import Encoded
+from nsys2prv.pipeline.encode.encode import WindowCounts
 from nsys2prv.pipeline.encode.encoding_input import Bundles
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.run.options import RunOptions
@@ -43,7 +43,7 @@ def merged(monkeypatch: pytest.MonkeyPatch) -> list[Spill]:
     """The bundles that windows are made of from now on."""
     found: list[Spill] = []
 
-    def looking(*given: Any) -> tuple[Bundles | None, list[Encoded]]:
+    def looking(*given: Any) -> tuple[Bundles | None, list[WindowCounts]]:
         made_of, counted = merge_reports(*given)
         found.extend(made_of.spills if made_of else ())
         return made_of, counted

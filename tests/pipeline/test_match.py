@@ -62,7 +62,7 @@ def test_messages_are_whole_while_another_worker_finds_them_again(
     tries: list[list[int]] = []
     once = match.match
 
-    def twice(*given: Any) -> match.Matched:
+    def twice(*given: Any) -> match.MatchedPartition:
         for _ in range(2):
             found = once(*given)
             tries.append([spill.path.stat().st_ino for spill in found.messages])

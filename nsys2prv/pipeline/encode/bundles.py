@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nsys2prv.model.limits import Limits
-from nsys2prv.pipeline.encode.encode import Encoded, merged_lines
+from nsys2prv.pipeline.encode.encode import WindowCounts, merged_lines
 from nsys2prv.pipeline.encode.encoding_input import Bundles, EncodingInput
 from nsys2prv.pipeline.store.combinations import Points
 from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
@@ -46,10 +46,10 @@ class Merged(NamedTuple):
     """Lines of a part, in a file if there are any, and their counts."""
 
     spill: Spill | None
-    counted: Encoded
+    counted: WindowCounts
 
 
-def merge_reports(encoding: EncodingInput, workers: Workers, size: int) -> tuple[Bundles | None, list[Encoded]]:
+def merge_reports(encoding: EncodingInput, workers: Workers, size: int) -> tuple[Bundles | None, list[WindowCounts]]:
     """Merge reports into bundles, and return these with counts; None without need of bundles.
 
     Bundles go to files, and the points that are in them are removed. `size`: bytes of the trace, not compressed.

@@ -40,7 +40,7 @@ FAMILY_NAMES = [family.name for family in FAMILIES]
 OWNERS = ("report", "family")
 
 
-class Encoded(NamedTuple):
+class WindowCounts(NamedTuple):
     """Counts of one window: its lines, and by family the messages with an end without a row.
 
     `repeated`: rows by family that another report of the same process holds too.
@@ -74,16 +74,16 @@ class _Counted:
 
 
 @on_polars_thread
-def encode(encoding: EncodingInput, number: int) -> tuple[pl.DataFrame, Encoded]:
+def encode(encoding: EncodingInput, number: int) -> tuple[pl.DataFrame, WindowCounts]:
     """Return the lines of window `number` in the order of the body, ready for `write_lines`."""
     parts = _Counted(_window_parts(encoding, int(encoding.borders[number]), int(encoding.borders[number + 1])))
     lines, repeated = (
         _without_repeats(encoding.plan, parts) if encoding.plan.objects.shared else (sort_lines(parts), {})
     )
-    return lines, Encoded(lines.height, parts.hidden, repeated)
+    return lines, WindowCounts(lines.height, parts.hidden, repeated)
 
 
-def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, Encoded]:
+def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, WindowCounts]:
     """Return the lines of some reports within [low, high) in the order of the body, with all that orders them (LINE).
 
     Lines are not counted here: they are merged once more, with the lines of other reports.
@@ -92,7 +92,7 @@ def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
     none = _Part(_with_owner(plan, plan.lines.clear(), NO_REPORT, NO_REPORT))
     parts = _Counted(chain([none], _report_parts(encoding, reports, low, high)))
-    return sort_lines(parts, kept), Encoded(0, parts.hidden, {})
+    return sort_lines(parts, kept), WindowCounts(0, parts.hidden, {})
 
 
 def _window_parts(encoding: EncodingInput, low: int, high: int) -> Iterator[_Part]:

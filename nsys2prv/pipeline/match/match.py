@@ -33,7 +33,7 @@ from nsys2prv.run.report_summary import Spill
 from nsys2prv.run.saved_plan import for_workers, read_saved, save
 
 
-class Matched(NamedTuple):
+class MatchedPartition(NamedTuple):
     """Drawn messages and arrivals of one partition (times merged ns, rows of the trace), and the counts of matching."""
 
     messages: tuple[Spill, ...]
@@ -70,7 +70,9 @@ def match_run(plan: Plan, workers: Workers, waiting: bool) -> Matches:
     return Matches(tuple(messages), counts, keys.before, store_waiting(arrivals, plan.duration, workers))
 
 
-def _partitions(plan: Plan, keys: MatchKeys, borders: Keys, workers: Workers, waiting: bool) -> Iterator[Matched]:
+def _partitions(
+    plan: Plan, keys: MatchKeys, borders: Keys, workers: Workers, waiting: bool
+) -> Iterator[MatchedPartition]:
     """Match all partitions, here or by workers."""
     numbers = range(len(borders) - 1)
     if len(numbers) <= 1:
@@ -80,7 +82,7 @@ def _partitions(plan: Plan, keys: MatchKeys, borders: Keys, workers: Workers, wa
     return workers.map(partial(_match_saved, saved, borders, workers.limits, waiting), numbers)
 
 
-def _match_saved(saved: Path, borders: Keys, limits: Limits, waiting: bool, number: int) -> Matched:
+def _match_saved(saved: Path, borders: Keys, limits: Limits, waiting: bool, number: int) -> MatchedPartition:
     plan, keys = read_saved(saved)
     return match(plan, keys, borders, saved.parent, limits, waiting, number)
 
@@ -95,7 +97,7 @@ def partition_borders(keys: MatchKeys, limits: Limits) -> Keys:
 @on_polars_thread
 def match(
     plan: Plan, keys: MatchKeys, borders: Keys, folder: Path, limits: Limits, waiting: bool, number: int
-) -> Matched:
+) -> MatchedPartition:
     """Match the keys of partition `number`. Drawn messages, and arrivals if `waiting`, go to files in `folder`."""
     ends = joined_ends(plan, keys, int(borders[number]), int(borders[number + 1]))
     messages, counts = match_messages(ends)
@@ -113,9 +115,9 @@ def match(
         spills.append(replace_spill(path, of, Points(part.drop("family").sort(pl.all())), limits.batch_rows))
     arrivals = arrivals_of(ends, plan.duration) if waiting else pl.DataFrame()
     if arrivals.is_empty():
-        return Matched(tuple(spills), counts, None)
+        return MatchedPartition(tuple(spills), counts, None)
     path, of = folder / f"arrivals.{number}.arrow", SpillOf("messages", WAITING.name)
-    return Matched(tuple(spills), counts, replace_spill(path, of, Points(arrivals), limits.batch_rows))
+    return MatchedPartition(tuple(spills), counts, replace_spill(path, of, Points(arrivals), limits.batch_rows))
 
 
 def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT) -> pl.DataFrame:

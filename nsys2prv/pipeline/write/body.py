@@ -10,7 +10,7 @@ from typing import IO, Any
 import polars as pl
 
 from nsys2prv.paraver.lines import write_lines
-from nsys2prv.pipeline.encode.encode import Encoded, encode
+from nsys2prv.pipeline.encode.encode import WindowCounts, encode
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.pipeline.workers.maps import Map, Workers, map_ahead
 from nsys2prv.pipeline.workers.partial_files import replacing
@@ -20,7 +20,7 @@ from nsys2prv.run.plan import Plan
 from nsys2prv.run.saved_plan import read_saved
 
 
-def write_windows(encoding: EncodingInput, sink: IO[bytes], workers: Workers) -> Iterator[Encoded]:
+def write_windows(encoding: EncodingInput, sink: IO[bytes], workers: Workers) -> Iterator[WindowCounts]:
     """Write all windows in order, encoded here or by workers."""
     if workers.count == 1 or len(encoding.windows) == 1:
         return _write_here(encoding, sink)
@@ -31,19 +31,21 @@ def write_windows(encoding: EncodingInput, sink: IO[bytes], workers: Workers) ->
     return _append_chunks(saved, sink, workers.map, encoding.windows)
 
 
-def _write_here(encoding: EncodingInput, sink: IO[bytes]) -> Iterator[Encoded]:
+def _write_here(encoding: EncodingInput, sink: IO[bytes]) -> Iterator[WindowCounts]:
     for lines, result in map_ahead(partial(encode, encoding), encoding.windows):
         _put(encoding.plan, lines, sink)
         yield result
 
 
-def _append_chunks(saved: Path, sink: IO[bytes], mapped: Map[Any, Any], numbers: Sequence[int]) -> Iterator[Encoded]:
+def _append_chunks(
+    saved: Path, sink: IO[bytes], mapped: Map[Any, Any], numbers: Sequence[int]
+) -> Iterator[WindowCounts]:
     for path, result in mapped(partial(_encode_chunk, saved), numbers):
         append(path, sink)
         yield result
 
 
-def _pack_chunks(saved: Path, sink: Packed, workers: Workers, numbers: Sequence[int]) -> Iterator[Encoded]:
+def _pack_chunks(saved: Path, sink: Packed, workers: Workers, numbers: Sequence[int]) -> Iterator[WindowCounts]:
     """Encode a few windows at a time, and compress them while the next are encoded: few chunks are on disk."""
     divider, kept = Divider(saved.parent, workers.limits.member_lines), set[Path]()
     groups = batches(numbers, workers.limits.chunk_windows * workers.count)
@@ -66,7 +68,7 @@ def _put(plan: Plan, lines: pl.DataFrame, sink: IO[bytes]) -> None:
     write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
 
 
-def _encode_chunk(saved: Path, number: int) -> tuple[Path, Encoded]:
+def _encode_chunk(saved: Path, number: int) -> tuple[Path, WindowCounts]:
     """Encode one window into a file of its own."""
     path = saved.with_name(f"chunk{number}")
     encoding: EncodingInput = read_saved(saved)
