@@ -15,8 +15,8 @@ from nsys2prv.model.interning import Slots
 from nsys2prv.model.losses import Tally
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.pipeline.extract.metric_files import MetricFiles
+from nsys2prv.pipeline.extract.place_samples import PlaceSamples, samples_of
 from nsys2prv.pipeline.extract.report_part import ReportPart
-from nsys2prv.pipeline.extract.samples import SampleRun, samples_of
 from nsys2prv.pipeline.store import points
 from nsys2prv.pipeline.store.combinations import Points, merged_points, pairs_of
 from nsys2prv.pipeline.store.spill import SpillOf, hold_points, write_spill
@@ -42,7 +42,8 @@ class PointWriter:
     rows_by_type: dict[str, int] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
     remarks: list[str] = field(default_factory=list)
-    runs: dict[tuple[str, int], SampleRun] = field(default_factory=dict)
+    # By family and place.
+    samples: dict[tuple[str, int], PlaceSamples] = field(default_factory=dict)
     # Points of the family whose frames come, until it ends.
     _to_encode: dict[SpillOf, list[Points]] = field(default_factory=dict)
     _to_analyze: dict[SpillOf, list[Points]] = field(default_factory=dict)
@@ -88,27 +89,27 @@ class PointWriter:
         if isinstance(frame, Intervals):
             return points.cut_intervals(frame, span, tally)
         if isinstance(frame, Samples):
-            return self._run(family, frame).taken(frame, tally)
+            return self._samples_of_place(family, frame).taken(frame, tally)
         if isinstance(frame, States):
             return points.cut_states(frame, span, tally)
         return points.cut_messages(frame, span, tally)
 
-    def _run(self, family: Family, frame: Samples) -> SampleRun:
-        """Return the samples of a place so far. A frame has samples of one place."""
+    def _samples_of_place(self, family: Family, frame: Samples) -> PlaceSamples:
+        """Return the samples so far of the place of a frame. A frame has samples of one place."""
         place = int(frame.data["place"][0]) if frame.data.height else -1
         periodic = GPU_METRIC in family.emits
         every = self.part.drawing.reduction.metrics_every if periodic else 0
         averages = Averages(every) if every else None
-        return self.runs.setdefault((family.name, place), SampleRun(self.part.drawing.span, averages, periodic))
+        return self.samples.setdefault((family.name, place), PlaceSamples(self.part.drawing.span, averages, periodic))
 
     def _last_samples(self, family: Family, tally: Tally) -> Iterator[pl.DataFrame]:
         """Yield the samples' points that waited for the last slice."""
-        for key in [k for k in self.runs if k[0] == family.name]:
-            run = self.runs.pop(key)
-            if (rest := run.rest(tally)) is not None:
+        for key in [k for k in self.samples if k[0] == family.name]:
+            so_far = self.samples.pop(key)
+            if (rest := so_far.rest(tally)) is not None:
                 tally.rows += samples_of(rest.data).height
                 self._count_frame(family, rest, None)
-            made, edges = run.points(rest, last=True)
+            made, edges = so_far.points(rest, last=True)
             self.edges.append(edges)
             yield made
 
@@ -133,7 +134,7 @@ class PointWriter:
             unique = tuple(a for a in frame.attributes if a in made.data.columns)
             return SpillOf("events", family.name, unique), made
         if isinstance(frame, Samples):
-            changed, edges = self._run(family, frame).points(frame, last=False)
+            changed, edges = self._samples_of_place(family, frame).points(frame, last=False)
             self.edges.append(edges)
             return SpillOf("samples", family.name, _measured(changed)), Points(changed)
         if isinstance(frame, States):

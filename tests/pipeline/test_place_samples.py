@@ -9,7 +9,7 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Tally
-from nsys2prv.pipeline.extract.samples import SampleRun, finished
+from nsys2prv.pipeline.extract.place_samples import PlaceSamples, finished
 
 # Metric `a` has a sample at each time, `b` only at 0 and 30.
 DATA = {"time": [0, 10, 20, 30], "place": [0] * 4, "a": [1, 2, 3, 4], "b": [5, None, None, 6]}
@@ -27,9 +27,9 @@ DATA = {"time": [0, 10, 20, 30], "place": [0] * 4, "a": [1, 2, 3, 4], "b": [5, N
 )
 def test_every_metric_has_a_value_from_the_start_on(start: int, rows: list[tuple[int, int, int | None]]) -> None:
     frame = Samples(pl.DataFrame(DATA, schema_overrides={"place": pl.UInt32()}), ("a", "b"))
-    run = SampleRun(Span(start, 50))
-    taken = run.taken(frame, Tally()).data
-    rest = run.rest(Tally())
+    place = PlaceSamples(Span(start, 50))
+    taken = place.taken(frame, Tally()).data
+    rest = place.rest(Tally())
     found = taken if rest is None else rest.data
     assert found.select("time", "a", "b").rows() == rows
 
@@ -41,11 +41,11 @@ PAUSED = {"time": [0, 10, 20, 30, 70, 80], "place": [0] * 6, "a": [1, 2, 2, 3, 3
 def drawn(data: dict[str, list[int]], span: Span | None, size: int) -> list[tuple[int, int | None, int | None]]:
     """Time, value of `a` and of METRICS_SAMPLED of what is drawn, from frames of some size."""
     whole = pl.DataFrame(data, schema_overrides={"place": pl.UInt32()})
-    run, tally = SampleRun(span, periodic=True), Tally()
+    place, tally = PlaceSamples(span, periodic=True), Tally()
     parts, edges = [], []
-    frames = [run.taken(Samples(part, ("a",)), tally) for part in whole.iter_slices(size)]
-    for frame, last in [*((f, False) for f in frames), (run.rest(tally), True)]:
-        made, edge = run.points(frame, last)
+    frames = [place.taken(Samples(part, ("a",)), tally) for part in whole.iter_slices(size)]
+    for frame, last in [*((f, False) for f in frames), (place.rest(tally), True)]:
+        made, edge = place.points(frame, last)
         parts.append(made)
         edges.append(edge)
     ends = finished(edges)
@@ -82,21 +82,21 @@ def test_one_sample_alone_lasts_a_nanosecond() -> None:
 
 def test_a_metric_that_is_sampled_once_holds_no_others_back() -> None:
     """Metric `b` has its only sample at the start; of `a` the last one waits, which may be the last of all."""
-    run, tally = SampleRun(None), Tally()
+    place, tally = PlaceSamples(None), Tally()
     waiting, sizes, times = [], [], []
     for first in range(0, 5000, 1000):
         data = {"time": [*range(first, first + 1000)], "place": [0] * 1000, "a": [*range(first, first + 1000)]}
         frame = pl.DataFrame(data, schema_overrides={"place": pl.UInt32()})
         if not first:
             frame = frame.with_columns(b=pl.when(pl.col("time") == 0).then(7))
-        made, _ = run.points(run.taken(Samples(frame, tuple(frame.columns[2:])), tally), last=False)
-        assert run.waiting is not None
-        waiting.append(run.waiting.samples["time"].to_list())
+        made, _ = place.points(place.taken(Samples(frame, tuple(frame.columns[2:])), tally), last=False)
+        assert place.waiting is not None
+        waiting.append(place.waiting.samples["time"].to_list())
         sizes.append(made.height)
         times += made["time"].to_list()
     assert waiting == [[0, last] for last in range(999, 5000, 1000)]
     assert sizes == [998, 1000, 1000, 1000, 1000]
-    made, edges = run.points(None, last=True)
+    made, edges = place.points(None, last=True)
     assert sorted(times + made["time"].to_list()) == list(range(1, 4999))
     assert edges.select("time", "column", "value", "changed").sort("time", "column").rows() == [
         (0, "a", 0, True),
@@ -118,9 +118,9 @@ def test_points_and_edges_are_the_same_in_frames_of_any_size(size: int) -> None:
     frame = pl.DataFrame(data, schema_overrides={"place": pl.UInt32()})
 
     def found(parts: list[pl.DataFrame]) -> list[list[tuple[object, ...]]]:
-        run, tally = SampleRun(None), Tally()
-        made = [run.points(run.taken(Samples(part, ("a", "b", "c")), tally), last=False) for part in parts]
-        made.append(run.points(run.rest(tally), last=True))
+        place, tally = PlaceSamples(None), Tally()
+        made = [place.points(place.taken(Samples(part, ("a", "b", "c")), tally), last=False) for part in parts]
+        made.append(place.points(place.rest(tally), last=True))
         points, edges = (pl.concat(one, how="diagonal") for one in zip(*made, strict=True))
         return [points.sort("time").rows(), edges.drop("density").sort("time", "column").rows()]
 

@@ -24,7 +24,7 @@ _SAMPLED = METRICS_SAMPLED.key
 
 
 @dataclass
-class SampleRun:
+class PlaceSamples:
     """State of a place's samples from slice to slice.
 
     `periodic`: a sample holds for one sampling period at most. Where none follows within 1.5 periods, a row is added
@@ -206,7 +206,7 @@ def _together(parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
 
 
 def finished(edges: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return SAMPLE_EDGE of all runs of samples of a report."""
+    """Return SAMPLE_EDGE of the samples of a report."""
     time = pl.when(~pl.col("is_end")).then("time")
     none = pl.DataFrame(schema={c: t for c, t in SAMPLE_EDGE.items() if c not in ("is_first", "is_last")})
     return pl.concat([none, *(e.select(none.columns) for e in edges)]).with_columns(
