@@ -78,10 +78,12 @@ def format_option(*forms: str, help: str, more: str = "") -> Callable[[Command],
 
 
 def _json(context: click.Context, parameter: click.Parameter, given: bool) -> None:
+    """Keep the value of --json for the callback of --format."""
     context.meta[JSON_KEY] = given
 
 
 def _form(context: click.Context, parameter: click.Parameter, form: str) -> str:
+    """Return the form that --format or --json names, as the callback of --format."""
     if not context.meta.get(JSON_KEY) or form == "json":
         return form
     if context.get_parameter_source("form") is ParameterSource.COMMANDLINE:
@@ -117,6 +119,7 @@ def group_of(group: type[Group], given: dict[str, Any]) -> Group:
 
 
 def _decorator(declared: Option) -> Callable[[Command], Command]:
+    """Return the decorator that adds a declared option."""
     flags = [declared.short, declared.flag] if declared.short else [declared.flag]
     return option(
         *flags,
@@ -132,6 +135,7 @@ def _decorator(declared: Option) -> Callable[[Command], Command]:
 
 
 def _type(declared: Option) -> click.ParamType[Any] | None:
+    """Return the type by which click reads the value of a declared option; None for a text or a flag."""
     if declared.choices:
         return click.Choice(declared.choices)
     match declared.kind:

@@ -200,6 +200,7 @@ class LoadedRun:
 
     @cached_property
     def _work(self) -> pl.DataFrame:
+        """Return device work with rank, host, gpu, and the label of its stream."""
         devices = pl.DataFrame(
             [(n, d.host, d.gpu) for n, d in enumerate(self._run.devices)],
             schema={"device": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
@@ -215,6 +216,7 @@ class LoadedRun:
         return frame.with_columns(rank=rank, thread=labels.gather(frame["row"]))
 
     def _sampled(self, sampled: Sampled) -> pl.DataFrame:
+        """Return the samples of one metric of one GPU: SAMPLE."""
         device = self._run.devices[sampled.device]
         pieces = list(sampled.pieces())
         times, values = (np.concatenate([piece[n] for piece in pieces] or [np.zeros(0, np.int64)]) for n in (0, 1))

@@ -121,6 +121,7 @@ def _threads(run: Run) -> list[tuple[int, int]]:
 
 
 def _named(run: Run, order: list[tuple[int, int, int, str]], task_of: dict[int, int]) -> tuple[Line, ...]:
+    """Return the lines in order. `order`: rank, 0 or 1, number of device or row, and kind of each."""
     lines, main = [], _main_rows(run, task_of)
     for rank, _, number, kind in order:
         if kind == DEVICE:

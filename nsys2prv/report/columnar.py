@@ -56,6 +56,7 @@ class ColumnarTables:
             raise self._error(name, error) from None
 
     def _is_stream(self, name: str) -> bool:
+        """Return True for a table in the stream format of Arrow, which cannot be queried in place."""
         if self._files[name].suffix == ".parquet":
             return False
         with self._files[name].open("rb") as opened:

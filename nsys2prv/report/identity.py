@@ -129,6 +129,7 @@ class Identity(NamedTuple):
         return next((g for g in self.gpus if g.id == number), Gpu(number, "", "", ""))
 
     def _visible(self, device: int) -> int:
+        """Return the number of the GPU that CUDA_VISIBLE_DEVICES has at a place; without an entry the place itself."""
         visible = [v.strip() for v in self.environment.get("CUDA_VISIBLE_DEVICES", "").split(",")]
         entry = visible[device] if 0 <= device < len(visible) else ""
         by_uuid = (g.id for g in self.gpus if g.is_called(entry))
@@ -184,6 +185,7 @@ def _pairs(frame: pl.DataFrame) -> dict[str, str]:
 
 
 def _gpus(frame: pl.DataFrame, instances: Mapping[int, str]) -> tuple[Gpu, ...]:
+    """Return the GPUs of TARGET_INFO_GPU. `instances`: see _instances."""
     known = frame.filter(pl.col("id").is_not_null()).sort("id")
     rows = known.select("id", pl.col("name", "busLocation", "uuid").fill_null("")).rows()
     capacities = known.select(pl.col(CAPACITY).fill_null(0)).rows()
@@ -227,10 +229,12 @@ def _process_name(names: Sequence[str], main_thread: str) -> str:
 
 
 def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:
+    """Return (pid, the process' device number) -> the host's GPU number."""
     return {(pid, cuda): gpu for gpu, cuda, pid in frame.select("gpuId", "cudaId", "pid").drop_nulls().rows()}
 
 
 def _contexts(frame: pl.DataFrame) -> tuple[tuple[int, int], ...]:
+    """Return (pid, the process' device number) of each CUDA context, sorted."""
     return tuple(frame.select("processId", "deviceId").drop_nulls().unique().sort("processId", "deviceId").rows())
 
 
@@ -245,6 +249,7 @@ def _environment(system: Mapping[str, str], capture: pl.DataFrame) -> dict[str, 
 
 
 def _thread_names(frame: pl.DataFrame, strings: Callable[[], pl.DataFrame]) -> dict[int, str]:
+    """Return the name of each thread by globalTid."""
     if frame.is_empty():
         return {}
     # A thread with several names has the last one.

@@ -56,6 +56,7 @@ def forecast(plan: Plan, matched: Sequence[Spill], estimated: int) -> Mapping[st
 
 
 def _bytes(spill: Spill) -> int:
+    """Return the bytes that the points of a spill take in the trace, about."""
     rest = {"events": _EVENT_BYTES, "samples": 0, "messages": _MESSAGE_BYTES, "ends": 0, "states": _STATE_BYTES}[
         spill.kind
     ]

@@ -332,6 +332,7 @@ def _label(row: dict[str, object]) -> str:
 
 
 def _row_of(summaries: Sequence[Summary], keyed: pl.DataFrame, rows: pl.DataFrame) -> tuple[npt.NDArray[np.int64], ...]:
+    """Return for each report the row of each of its places, NO_ROW without one."""
     numbered = keyed.join(rows.select("row", *_ROW_KEY), on=_ROW_KEY, how="inner", nulls_equal=True)
     result = []
     for report, summary in enumerate(summaries):

@@ -299,5 +299,6 @@ def _header(summaries: Sequence[Summary], objects: Objects, duration: int) -> st
 
 
 def _row_names(objects: Objects) -> RowNames:
+    """Return the names of the ROW file: CPUs, nodes, application, tasks, rows."""
     cpus = [f"{node}.{n}" for node, count in zip(objects.nodes, objects.cpus, strict=True) for n in range(1, count + 1)]
     return RowNames(cpus, objects.nodes, objects.application, objects.tasks, objects.rows.label)

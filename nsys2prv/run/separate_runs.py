@@ -148,6 +148,7 @@ def _at_one_time(facts: Iterable[tuple[int, ReportFacts]]) -> Iterator[tuple[int
 
 
 def _group(facts: Sequence[ReportFacts], reports: Sequence[int]) -> _Group:
+    """Return a group of some reports, given by their indices."""
     own = [facts[r] for r in reports]
     return _Group(
         tuple(reports),
@@ -218,6 +219,7 @@ def _recorded_facts(summaries: Sequence[Summary], hosts: Sequence[Host]) -> list
 def _facts(
     summaries: Sequence[Summary], hosts: Sequence[Host], active: Sequence[Iterable[int]], ends: Sequence[int | None]
 ) -> list[ReportFacts]:
+    """Return the facts of reports, with communicators: see facts_of."""
     found = facts_of([s.path for s in summaries], [s.identity for s in summaries], hosts, active, ends)
     return [fact._replace(communicators=_communicators(s)) for fact, s in zip(found, summaries, strict=True)]
 

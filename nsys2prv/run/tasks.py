@@ -152,12 +152,14 @@ def _one_process(a: _Candidate, b: _Candidate) -> bool:
 
 
 def _task(group: Sequence[_Candidate]) -> Task:
+    """Return the task of one process, as some reports recorded it."""
     first = group[0]
     rank = next((c.rank for c in group if c.rank is not None), None)
     return Task(first.host, first.pid, first.name, rank, tuple(RecordedProcess(c.report, c.global_pid) for c in group))
 
 
 def _program(path: str) -> str:
+    """Return the name of a program without its folder."""
     return path.rsplit("/", 1)[-1] or "process"
 
 

@@ -201,6 +201,7 @@ def _explained_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[p
 
 
 def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """Return the merged times of points (ns)."""
     times = points["time"].to_numpy()
     merged = clock.merged(times)
     if clock.slope == 1.0 or "length" not in points.columns:

@@ -73,6 +73,7 @@ class Changes(NamedTuple):
         return found
 
     def _changed_rows(self, keep: Flags) -> pl.DataFrame:
+        """Return some of the rows; a metric is null where it is the same as before."""
         rows = self.samples.filter(pl.Series(keep))
         none = pl.Series([None], dtype=pl.Int64)
         own = {c: rows[c].zip_with(pl.Series(flags[keep]), none) for c, flags in self.changed.items()}

@@ -185,6 +185,7 @@ class _Pieces:
             self._held.clear()
 
     def _write(self, part: pl.DataFrame) -> None:
+        """Write a piece to a file of its own, or keep it. Raises OutputError."""
         if self._held is not None:
             self._held.append(part)
             return

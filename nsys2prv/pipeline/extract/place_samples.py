@@ -62,6 +62,7 @@ class PlaceSamples:
         return self._drawn(self._ended(), tally)
 
     def _drawn(self, frame: Samples, tally: Tally) -> Samples:
+        """Return the samples within the span, or the means over the periods that they complete."""
         inside = self._cut(frame, tally)
         if self.periodic and inside.data.height:
             said = inside.data[_SAMPLED].drop_nulls()
@@ -94,6 +95,7 @@ class PlaceSamples:
         return end if self.span is None or end < self.span.end else None
 
     def _count(self, data: pl.DataFrame) -> None:
+        """Count samples, whether they are drawn or not, and widen the time that they span."""
         if data.is_empty():
             return
         low, high = data.select(low=pl.col("time").min(), high=pl.col("time").max()).row(0)
@@ -101,6 +103,7 @@ class PlaceSamples:
         self.recorded = rows + data.height, min(first, low), max(last, high)
 
     def _density(self) -> float | None:
+        """Return all samples so far by ns of the time that they span; None without any."""
         if self.recorded is None:
             return None
         rows, first, last = self.recorded

@@ -206,4 +206,5 @@ def _reaching(data: pl.DataFrame) -> pl.DataFrame:
 
 
 def _measured(points: pl.DataFrame) -> tuple[str, ...]:
+    """Return the metrics that some samples have."""
     return tuple(c for c in points.columns if c not in SAMPLE)

@@ -115,6 +115,7 @@ def _moved(spill: Spill, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _read(spill: Spill, begins: Sequence[int]) -> Iterator[pl.DataFrame]:
+    """Yield the Arrow streams of a file between each of some places and the next."""
     with reading(spill.path), spill.path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as data:
         for begin, end in pairwise(begins):
             yield pl.read_ipc_stream(BytesIO(data[begin:end]))

@@ -76,6 +76,7 @@ def _done(work: Callable[[], Result]) -> Result:
 
 
 def _ask(handed: _Handed[Result], asked: Future[None]) -> None:
+    """Hand over work from a thread of its own, and tell when it is done, or the error."""
     try:
         handed.over()
     except BaseException as error:
@@ -100,6 +101,7 @@ class _Handed(Generic[Result]):
         pl.select(call, beside=0)
 
     def _call(self, column: pl.Series, **_options: object) -> pl.Series:
+        """Do the work, as a function of a column that Polars calls on one of its threads."""
         # Polars calls with options of its own first and, where that raises TypeError, again without them.
         self._thread.set_result(threading.get_ident())
         try:

@@ -117,5 +117,6 @@ def _begin_worker(threads: int, own: SimpleQueue[int]) -> None:
 
 
 def _end_with(parent: BaseProcess) -> None:
+    """End this process when its parent has ended."""
     parent.join()
     os._exit(1)

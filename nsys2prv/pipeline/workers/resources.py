@@ -126,6 +126,7 @@ def peak_memory() -> int:
 
 
 def _peak_of(pid: int | None) -> int:
+    """Return the most memory (bytes) that a process has held; 0 for one that has ended."""
     try:
         found = re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), re.MULTILINE)
     except OSError:

@@ -33,7 +33,7 @@ def write_windows(encoding: EncodingInput, sink: IO[bytes], workers: Workers) ->
 
 def _write_here(encoding: EncodingInput, sink: IO[bytes]) -> Iterator[WindowCounts]:
     for lines, result in map_ahead(partial(encode, encoding), encoding.windows):
-        _put(encoding.plan, lines, sink)
+        _write_lines(encoding.plan, lines, sink)
         yield result
 
 
@@ -63,7 +63,8 @@ def _pack_chunks(saved: Path, sink: Packed, workers: Workers, numbers: Sequence[
         yield from (result for _, result in encoded)
 
 
-def _put(plan: Plan, lines: pl.DataFrame, sink: IO[bytes]) -> None:
+def _write_lines(plan: Plan, lines: pl.DataFrame, sink: IO[bytes]) -> None:
+    """Write lines as text, with the objects of their rows."""
     rows = plan.objects.rows
     write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
 
@@ -74,5 +75,5 @@ def _encode_chunk(saved: Path, number: int) -> tuple[Path, WindowCounts]:
     encoding: EncodingInput = read_saved(saved)
     lines, result = encode(encoding, number)
     with replacing(path) as beside, open_body(beside) as sink:
-        _put(encoding.plan, lines, sink)
+        _write_lines(encoding.plan, lines, sink)
     return path, result

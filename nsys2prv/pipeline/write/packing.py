@@ -118,6 +118,7 @@ class Divider:
         return {part.path for part in self._waiting}
 
     def _member(self, *more: LineRange) -> Member:
+        """Return the next member: the lines that wait, and these."""
         parts = (*self._waiting, *more)
         self._waiting, self._lines, self._number = [], 0, self._number + 1
         return Member(self.folder / f"member{self._number}", parts)

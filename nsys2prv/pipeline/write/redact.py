@@ -118,6 +118,7 @@ class Redaction:
 
 
 def _hosts(identity: Identity) -> Iterator[str]:
+    """Yield the names of a report's hosts, with and without their domains."""
     known = (identity.host, *(identity.environment.get(name, "") for name in _HOST_VARIABLES))
     for name in filter(None, known):
         yield name
@@ -127,6 +128,7 @@ def _hosts(identity: Identity) -> Iterator[str]:
 
 
 def _users(identity: Identity) -> Iterator[str]:
+    """Yield the names of users in the environment, and in its paths of home folders."""
     known = (identity.environment.get(name, "") for name in _USER_VARIABLES)
     homes = [name.strip() for value in identity.environment.values() for name in _HOME_FOLDER.findall(value)]
     # A variable may hold a path with spaces, or words after a path.

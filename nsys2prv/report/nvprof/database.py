@@ -174,6 +174,7 @@ def _thread_names(plain: SqliteTables, filled: Collection[str]) -> dict[int, str
 
 
 def _named(plain: SqliteTables, filled: Collection[str], kind: int) -> list[tuple[bytes, str]]:
+    """Return id (bytes) and name of the objects of a kind, OF_PROCESS or OF_THREAD, that the program named."""
     query = (
         f"SELECT objectId AS object, {_TEXT} AS name FROM main.CUPTI_ACTIVITY_KIND_NAME AS n "
         f"JOIN main.StringTable AS s ON s._id_ = n.name WHERE objectKind = {kind} AND {_IS_ID}"
@@ -205,6 +206,7 @@ def _names(plain: SqliteTables, filled: Collection[str], texts: _Texts) -> Itera
 
 
 def _distinct(plain: SqliteTables, filled: Collection[str], tables: Iterable[str], column: str) -> list[int]:
+    """Return the distinct integers in a column of some tables, sorted."""
     selects = [f"SELECT DISTINCT {integers(column)} AS number FROM {name}" for _, name in _held(filled, tables)]
     if not selects:
         return []

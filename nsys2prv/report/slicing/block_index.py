@@ -46,10 +46,11 @@ class InPlace(NamedTuple):
 
     def rows(self, number: int) -> pl.DataFrame:
         """Return the rows of a slice, in their order in the table. Raises ReportError."""
-        parts = [self._of(number, first, end) for first, end in _runs(self.blocks[:, number])]
+        parts = [self._rows_of(number, first, end) for first, end in _runs(self.blocks[:, number])]
         return pl.concat(parts) if parts else self.read(0, 0)
 
-    def _of(self, number: int, first: int, end: int) -> pl.DataFrame:
+    def _rows_of(self, number: int, first: int, end: int) -> pl.DataFrame:
+        """Return the rows of a slice in some successive blocks."""
         rows = self.read(first * self.block_rows, (end - first) * self.block_rows)
         of = self.division.of(self.table, rows)
         here = (of == number) | (of == IN_ALL)

@@ -78,16 +78,17 @@ class Slices:
     def keep(self, table: InPlace) -> None:
         """Take over a table that stays in place."""
         self._in_place[table.table.name] = table
-        self._see(table.seen)
+        self._take_facts(table.seen)
 
     def add(self, divided: _Divided) -> None:
         """Take over the next piece of a table."""
         self._schemas.setdefault(divided.table.name, divided.schema)
         for number, path in divided.files:
             self._files.setdefault((divided.table.name, number), []).append(path)
-        self._see(divided.seen)
+        self._take_facts(divided.seen)
 
-    def _see(self, seen: Seen) -> None:
+    def _take_facts(self, seen: Seen) -> None:
+        """Take over the facts of a piece or table that was looked at."""
         self.since = np.minimum(self.since, seen.since)
         if seen.range_counts.height:
             self.range_counts = _together([self.range_counts, seen.range_counts])

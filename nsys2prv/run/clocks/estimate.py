@@ -95,6 +95,7 @@ def _edge(values: Values, side: int) -> Estimate:
 
 
 def _bisquare_mean(values: Values, start: float, spread: float) -> float:
+    """Return the mean with Tukey's bisquare weights, from a first value and the spread."""
     mean = start
     for _ in range(REWEIGHTINGS):
         weight = _bisquare((values - mean) / spread)
@@ -103,6 +104,7 @@ def _bisquare_mean(values: Values, start: float, spread: float) -> float:
 
 
 def _bisquare(scaled: Values) -> Values:
+    """Return Tukey's bisquare weight of residuals in multiples of the spread."""
     weights: Values = np.clip(1 - (scaled / BISQUARE_ERRORS) ** 2, 0, None) ** 2
     return weights
 

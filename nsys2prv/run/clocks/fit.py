@@ -67,16 +67,19 @@ def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
 
 
 def _observe(anchors: pl.DataFrame, kinds: Sequence[str]) -> tuple[list[Pair], pl.DataFrame]:
+    """Return the pairs of units with their common operations, and the bounds by causality (see bounds)."""
     operations = by_unit(anchors, kinds)
     shared = common(operations, chosen_pairs(operations))
     return list(pairs_of(shared)), bounds(shared, anchors)
 
 
 def _difference(pair: Pair) -> Values:
+    """Return how much later each operation ended on `a` than on `b` (ns)."""
     return (pair.end_a - pair.end_b).astype(np.float64)
 
 
 def _steps(pairs: Sequence[Pair]) -> list[Step]:
+    """Return the steps between units, in UTC-aligned ns."""
     found = ((p, find_step(p.end_a.astype(np.float64), _difference(p))) for p in pairs)
     return [Step(p.a, p.b, step[0], -step[1]) for p, step in found if step is not None]
 

@@ -35,12 +35,14 @@ def disagreeing(anchors: pl.DataFrame, hosts: Sequence[Sequence[int]]) -> set[in
 
 
 def _disagree(ends: pl.DataFrame) -> bool:
+    """Return True if any two reports of a host contradict each other. `ends`: of collectives, by report."""
     operations = by_unit(ends, ("collective",))
     rows = common(operations, chosen_pairs(operations))
     return any(_apart(part) for part in rows.partition_by("a", "b"))
 
 
 def _apart(rows: pl.DataFrame) -> bool:
+    """Return True if the times of two reports (rows of `common`) contradict each other beyond doubt."""
     early = rows.filter((pl.col("end_a") < pl.col("start_b")) | (pl.col("end_b") < pl.col("start_a"))).height
     if early < max(FEWEST_DISAGREEING, DISAGREEING_SHARE * rows.height):
         return False

@@ -156,6 +156,7 @@ def _free_places(members: pl.DataFrame) -> list[int | None]:
 
 
 def _by_member(summaries: Sequence[Summary], members: pl.DataFrame, column: str) -> tuple[Indices, ...]:
+    """Return a column of members as an array a report, at the report's number of each member."""
     arrays = []
     for r, summary in enumerate(summaries):
         own = members.filter(pl.col("report") == r)
