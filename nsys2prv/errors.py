@@ -1,4 +1,4 @@
-"""The errors that the command line prints as one line: file, cause, next step."""
+"""The errors that the command line prints as one line: file, cause, next step; and how its lines name things."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def count_rows(encoding: EncodingInput, written: Sequence[WindowCounts]) -> RowC
     for spill in encoding.run_spills:
         # Each event has a begin and an end.
         rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
-    for one in encoding.explained:
+    for one in encoding.run_events:
         for lost, n in one.left.items():
             tallies[one.family].add(lost, n)
     if estimates is not None:

@@ -25,7 +25,7 @@ def side_files(encoding: EncodingInput, target: Target, redaction: Redaction | N
 def _pcf(encoding: EncodingInput) -> str:
     """Return the text of the PCF: the types of the reports' events, and of those that come from no single report."""
     plan = encoding.plan
-    kinds = [*plan.numbering.pcf, *(kind for one in encoding.explained for kind in one.kinds)]
+    kinds = [*plan.numbering.pcf, *(kind for one in encoding.run_events for kind in one.kinds)]
     if encoding.estimates is not None and encoding.estimates.kernels > 0:
         kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
     if encoding.matches.waiting:

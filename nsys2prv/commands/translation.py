@@ -141,7 +141,7 @@ def translation_of(
             *plan.warnings,
             *_remarks(plan),
             *mismatch_warnings(matched, plan.communicators.names),
-            *(remark for one in encoding.explained for remark in one.remarks),
+            *(remark for one in encoding.run_events for remark in one.remarks),
         ),
         messages=matched.messages,
         losses=_diagnostics(plan),

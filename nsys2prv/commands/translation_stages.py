@@ -117,11 +117,11 @@ class Stages:
                 )
         if self._explains:
             with self.stage("explain"):
-                encoding = encoding._replace(explained=self.whole(plan).explained(self.selection.families))
+                encoding = encoding._replace(run_events=self.whole(plan).explained(self.selection.families))
         if self.profiles:
             with self.stage("ncu"):
                 profiled = self.whole(plan).profiled(self.selection.reduction.min_duration)
-                encoding = encoding._replace(explained=(*encoding.explained, profiled))
+                encoding = encoding._replace(run_events=(*encoding.run_events, profiled))
         return encoding
 
     def _look(self, paths: Sequence[Path]) -> Extracted:

@@ -103,7 +103,7 @@ def _window_parts(encoding: EncodingInput, low: int, high: int) -> Iterator[_Par
         own,
         *_message_lines(encoding, low, high),
         *_waiting_lines(encoding, low, high),
-        *_explained_lines(encoding, low, high),
+        *_run_event_lines(encoding, low, high),
     ):
         yield _Part(_with_owner(plan, lines, NO_REPORT, NO_REPORT))
     if encoding.bundles is None:
@@ -192,9 +192,9 @@ def _waiting_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.
         yield event_lines(points, values, {WAITED_FOR.key: WAITED_FOR.number})
 
 
-def _explained_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
+def _run_event_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
     """Yield the lines of events of the whole run, such as the critical path, within [low, high)."""
-    for one in encoding.explained:
+    for one in encoding.run_events:
         values = pl.DataFrame({"type": [one.kind.number] * len(one.kind.values), "value": list(one.kind.values)})
         for points in _within([one.spill] if one.spill else [], low, high):
             yield event_lines(points, values, {column: kind.number for column, kind in one.further.items()})

@@ -68,12 +68,12 @@ class EncodingInput(NamedTuple):
     estimates: Estimates | None = None
     bundles: Bundles | None = None
     # Of the critical path, of the causes of idle time, and of files of Nsight Compute.
-    explained: tuple[RunEvents, ...] = ()
+    run_events: tuple[RunEvents, ...] = ()
 
     @property
     def run_spills(self) -> tuple[Spill, ...]:
-        """Points of events that come from no single report."""
-        return (*self.matches.waiting, *(one.spill for one in self.explained if one.spill))
+        """Points of waiting, transfer and `run_events`, which come from no single report."""
+        return (*self.matches.waiting, *(one.spill for one in self.run_events if one.spill))
 
     @property
     def borders(self) -> npt.NDArray[np.int64]:
