@@ -86,7 +86,7 @@ def translate(
         )
         encoding = stages.encoding_input(paths)
         if writing.summary:
-            stages.whole(encoding.plan).check()
+            stages.whole_run(encoding.plan).check()
         sizes = _forecast_sizes(encoding)
         temporary = folder_size(resources.workers.folder)
         redaction = Redaction.of(encoding.plan, stages.failed) if writing.redact else None
@@ -94,7 +94,7 @@ def translate(
         analysis = None
         if writing.summary:
             with stages.stage("analyze"):
-                analysis = stages.whole(encoding.plan).analysis(writing.window)
+                analysis = stages.whole_run(encoding.plan).analysis(writing.window)
         if made:
             # Last: a run that cannot be analyzed leaves no trace.
             publish(target, made.body, made.texts, stale=[target.other])

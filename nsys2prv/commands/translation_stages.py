@@ -102,10 +102,10 @@ class Stages:
                 span = low + plan.origin, high + plan.origin
                 uncut = UncutRun(plan.tasks, plan.objects.decisions, plan.several_runs)
                 extracted = self._extract(looked.paths, spans)
-        figures = wanted_window(self.writing.window, self.resources.workers)
+        window = wanted_window(self.writing.window, self.resources.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
-                extracted.summaries, self.options, limits, span, uncut, figures, self.writing.public_types
+                extracted.summaries, self.options, limits, span, uncut, window, self.writing.public_types
             )
         with self.stage("match"):
             matches = match_run(plan, self.resources.workers, WAITING.name in self.selection.families)
@@ -113,14 +113,14 @@ class Stages:
         if self.estimated:
             with self.stage("estimate"):
                 encoding = encoding._replace(
-                    estimates=self.whole(plan).estimates(self.selection.reduction.min_duration)
+                    estimates=self.whole_run(plan).estimates(self.selection.reduction.min_duration)
                 )
         if self._explains:
             with self.stage("explain"):
-                encoding = encoding._replace(run_events=self.whole(plan).explained(self.selection.families))
+                encoding = encoding._replace(run_events=self.whole_run(plan).explained(self.selection.families))
         if self.profiles:
             with self.stage("ncu"):
-                profiled = self.whole(plan).profiled(self.selection.reduction.min_duration)
+                profiled = self.whole_run(plan).profiled(self.selection.reduction.min_duration)
                 encoding = encoding._replace(run_events=(*encoding.run_events, profiled))
         return encoding
 
@@ -191,8 +191,8 @@ class Stages:
         """True if events are wanted that need the dependency graph."""
         return any(family in self.selection.families for family in EXPLANATION_FAMILIES)
 
-    def whole(self, plan: Plan) -> WholeRun:
-        """Return all of the run at once."""
+    def whole_run(self, plan: Plan) -> WholeRun:
+        """Return the planned run as one that is in memory at once."""
         # Loaded when needed: most translations do without the analysis.
         from nsys2prv.analysis.recording.circumstances import recorded_uncut
         from nsys2prv.commands.whole_run import WholeRun

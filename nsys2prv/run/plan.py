@@ -86,12 +86,12 @@ def make_plan(
     limits: Limits,
     span: tuple[int, int] | None = None,
     uncut: UncutRun | None = None,
-    figures: WantedWindow = DEVICE_WINDOW,
+    wanted: WantedWindow = DEVICE_WINDOW,
     public_types: bool = False,
 ) -> Plan:
     """Plan a trace: clocks, objects, numbers, windows.
 
-    `span`: the time to which the reports were cut, merged ns; `uncut`: the run that they were cut from; `figures`: the
+    `span`: the time to which the reports were cut, merged ns; `uncut`: the run that they were cut from; `wanted`: the
     window of interest; `public_types`: number event types as the public tool does.
 
     Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
@@ -105,7 +105,7 @@ def make_plan(
     active = _active_time(timed.drawn, objects)
     captures = captures_of(timed.drawn, objects, clocks)
     drawn = DrawnTime(timed.drawn, active, duration, captures, cut=span is not None)
-    window = figure_window(figures, summaries, clocks, objects, drawn)
+    window = figure_window(wanted, summaries, clocks, objects, drawn)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.

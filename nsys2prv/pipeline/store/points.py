@@ -118,7 +118,7 @@ def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:
     return pl.when(pl.col(attribute) != 0).then(value).alias(attribute)
 
 
-def whole(frame: Intervals, attributes: tuple[str, ...]) -> Points:
+def whole_intervals(frame: Intervals, attributes: tuple[str, ...]) -> Points:
     """Return intervals sorted by start: time (the start), end as recorded, place, slot, value, attributes."""
     end = pl.when(EMPTY).then("start").otherwise("end").alias("end") if EMPTY in frame.data.columns else pl.col("end")
     columns = [pl.col("start").alias("time"), end, "place", "slot", "value", *attributes]
