@@ -87,14 +87,17 @@ def _cpu_samples(source: Source) -> Iterator[pl.DataFrame]:
     innermost = [pl.DataFrame(schema={"id": pl.Int64(), "function": TEXT, "file": TEXT})]
     for read in source.report.pieces(schema.CPU_STACKS, COLUMNS, size, equal={"stackDepth": (0,)}):
         named = named_entries(source, read())
-        innermost.append(named.select("id", function=_plain(pl.col("name")).cast(TEXT), file=pl.col("file").cast(TEXT)))
+        # Few functions are in most stacks: to shorten a name takes far longer than to look it up.
+        names = named.select("name").unique().with_columns(function=_without_types(pl.col("name")).cast(TEXT))
+        known = named.join(names, on="name", how="left", maintain_order="left")
+        innermost.append(known.select("id", "function", pl.col("file").cast(TEXT)))
     functions = pl.concat(innermost).unique("id", keep="first")
     for samples in source.pieces(schema.CPU_SAMPLES, ("id", "start", "globalTid")):
         named = samples.drop_nulls("globalTid").join(functions, on="id", how="left", maintain_order="left")
         yield named.with_columns(pl.col("function").cast(pl.String).fill_null(NO_STACK))
 
 
-def _plain(name: pl.Expr) -> pl.Expr:
+def _without_types(name: pl.Expr) -> pl.Expr:
     """Return the name of a function of C++ without types: `np::sort` of `void np::sort<double>(double*, long)`.
 
     Of code in a function's body, and of a loop of PyTorch over elements, it is the name of that function.
