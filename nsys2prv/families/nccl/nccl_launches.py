@@ -25,27 +25,62 @@ _NODE = ("process", "node")
 _FOREVER = np.iinfo(np.int64).max
 
 
+class SeveralGpus(NamedTuple):
+    """What waits for the last slice, as only that tells its GPUs: NCCL's kernels and calls of some `processes`.
+
+    These have NCCL kernels on several GPUs. None: not known yet, or no rows.
+    """
+
+    processes: pl.Series | None = None
+    kernels: pl.DataFrame | None = None
+    calls: pl.DataFrame | None = None
+
+
+class CapturedCalls(NamedTuple):
+    """Calls that CUDA graphs captured, and the graph `nodes` that they created: process, node, and unit of the calls.
+
+    None: none yet.
+    """
+
+    nodes: pl.DataFrame | None = None
+    calls: pl.DataFrame | None = None
+
+    def kept(self, done: pl.Series, first: int) -> CapturedCalls:
+        """Return those that later slices may launch again: of the units that are `done`, or below `first`.
+
+        The calls of all others are not settled, and come again.
+        """
+        if self.nodes is None or self.calls is None:
+            return self
+        nodes = self.nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
+        return CapturedCalls(nodes, self.calls.filter(pl.col("unit").is_in(nodes["unit"].implode())))
+
+
+class Unconnected(NamedTuple):
+    """What threads of NCCL's own may connect, with the last slice: `calls` without kernels, `kernels` without calls.
+
+    `callers`: the threads that call NCCL (globalTid). None: none yet.
+    """
+
+    callers: pl.DataFrame | None = None
+    calls: pl.DataFrame | None = None
+    kernels: pl.DataFrame | None = None
+
+
 class Unsettled(NamedTuple):
     """Calls and kernels that later slices settle, and the facts from earlier slices for that. None: none yet.
 
-    `kernels`, `calls`: not settled; `..._of_several`: of the `several` processes with NCCL kernels on several GPUs;
-    `next_unit`: the first free number of a unit; `nodes`: graph nodes that calls created, `captured`: these calls;
-    `ran`: counts of runs of each operation, which number them; `threads`: threads that call NCCL; `waiting`: calls
-    without kernels; `alone`: kernels without calls.
+    `kernels`, `calls`: not settled, with the columns that `settle` is given; `next_unit`: the first free number of a
+    unit; `ran`: counts of runs of each operation, which number them.
     """
 
     kernels: pl.DataFrame | None = None
     calls: pl.DataFrame | None = None
-    several: pl.Series | None = None
-    kernels_of_several: pl.DataFrame | None = None
-    calls_of_several: pl.DataFrame | None = None
     next_unit: int = 1
-    nodes: pl.DataFrame | None = None
-    captured: pl.DataFrame | None = None
     ran: pl.DataFrame | None = None
-    threads: pl.DataFrame | None = None
-    waiting: pl.DataFrame | None = None
-    alone: pl.DataFrame | None = None
+    several: SeveralGpus = SeveralGpus()
+    captured: CapturedCalls = CapturedCalls()
+    unconnected: Unconnected = Unconnected()
 
     @property
     def begun(self) -> bool:
@@ -83,51 +118,52 @@ def settle(source: Source, state: Unsettled, kernels: pl.DataFrame, calls: pl.Da
 
     `kernels`: NCCL's of the slice, as of Source.device_work; `calls`: see nccl_calls.
     """
-    columns, first = calls.columns, state.next_unit
-    several = with_several_gpus(source, kernels) if state.several is None else state.several
-    kernels, kernels_of_several = until_last(
-        source, state.kernels_of_several, kernels, process_of(pl.col("globalPid")), several
-    )
-    calls, calls_of_several = until_last(
-        source, state.calls_of_several, calls, process_of(pl.col("globalTid")), several
-    )
+    columns, first, held = calls.columns, state.next_unit, state.several
+    several = with_several_gpus(source, kernels) if held.processes is None else held.processes
+    kernels, held_kernels = until_last(source, held.kernels, kernels, process_of(pl.col("globalPid")), several)
+    calls, held_calls = until_last(source, held.calls, calls, process_of(pl.col("globalTid")), several)
     kernels = after(state.kernels, kernels)
     calls = launch_units(after(state.calls, calls), first)
-    units = launched_by(kernels, calls)
-    nodes = _captured_nodes(source, state.nodes, calls)
-    calls = calls.with_columns(
+    every, units, captured = _with_repeats(source, state, kernels, calls)
+    done = _settled_units(source, every)
+    is_done, known = pl.col("unit").is_in(done.implode()), units.is_null() | units.is_in(done.implode())
+    left = state._replace(
+        kernels=kernels.filter(~known),
+        calls=calls.filter(~is_done).select(columns),
+        next_unit=max(first, int(every["unit"].max() or 0) + 1),  # type: ignore[arg-type]
+        several=SeveralGpus(several, held_kernels, held_calls),
+        captured=captured.kept(done, first),
+    )
+    kernels, units = kernels.filter(known), units.filter(known)
+    settled, ran = _numbered(on_gpus(every.filter(is_done), kernels, units, several), state.ran)
+    begun, devices = settled.filter(~pl.col("repeated")), gpus_of(kernels, units, settled)
+    return _with_own_threads(source, left._replace(ran=ran), Settled(begun, settled, kernels, units, devices, several))
+
+
+def _with_repeats(
+    source: Source, state: Unsettled, kernels: pl.DataFrame, calls: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.Series, CapturedCalls]:
+    """Return calls with what Settled says of captures, also those that graphs repeat, and the captured ones up to here.
+
+    `calls` have launch units. With them comes the unit of each kernel; null: no call launched it.
+    """
+    units, first = launched_by(kernels, calls), state.next_unit
+    nodes = _captured_nodes(source, state.captured.nodes, calls)
+    made = calls.with_columns(
         captured=pl.col("unit").is_in(nodes["unit"].implode()),
         repeated=pl.lit(False),
         at=pl.col("start"),
         origin=pl.col("unit"),
     )
-    every, captured = calls, state.captured
-    if nodes.height:
-        launches = _launches(source, kernels, nodes, first + calls.height)
-        captured = after(state.captured, calls.filter("captured"))
-        repeats = _repeats(captured, launches)
-        every = pl.concat([calls, repeats])
-        # Calls that are no operations repeat nothing.
-        carried = pl.col("repeat").is_in(repeats["unit"].implode())
-        units = launches.select(pl.when(carried).then("repeat").otherwise(units)).to_series()
-    done = _settled_units(source, every)
-    settled = every.filter(pl.col("unit").is_in(done.implode()))
-    known = units.is_null() | units.is_in(done.implode())
-    left = state._replace(
-        kernels=kernels.filter(~known),
-        calls=calls.filter(~pl.col("unit").is_in(done.implode())).select(columns),
-        several=several,
-        kernels_of_several=kernels_of_several,
-        calls_of_several=calls_of_several,
-        next_unit=max(first, int(every["unit"].max() or 0) + 1),  # type: ignore[arg-type]
-    )
-    if captured is not None and nodes.height:
-        nodes = nodes.filter(pl.col("unit").is_in(done.implode()) | (pl.col("unit") < first))
-        left = left._replace(nodes=nodes, captured=captured.filter(pl.col("unit").is_in(nodes["unit"].implode())))
-    kernels, units = kernels.filter(known), units.filter(known)
-    settled, ran = _numbered(on_gpus(settled, kernels, units, several), state.ran)
-    own, devices = settled.filter(~pl.col("repeated")), gpus_of(kernels, units, settled)
-    return _with_own_threads(source, left._replace(ran=ran), Settled(own, settled, kernels, units, devices, several))
+    if nodes.is_empty():
+        return made, units, state.captured
+    launches = _launches(source, kernels, nodes, first + calls.height)
+    captured = after(state.captured.calls, made.filter("captured"))
+    repeats = _repeats(captured, launches)
+    # Calls that are no operations repeat nothing.
+    carried = pl.col("repeat").is_in(repeats["unit"].implode())
+    units = launches.select(pl.when(carried).then("repeat").otherwise(units)).to_series()
+    return pl.concat([made, repeats]), units, CapturedCalls(nodes, captured)
 
 
 def _captured_nodes(source: Source, earlier: pl.DataFrame | None, calls: pl.DataFrame) -> pl.DataFrame:
@@ -212,29 +248,26 @@ def _numbered(calls: pl.DataFrame, ran_before: pl.DataFrame | None) -> tuple[pl.
 
 def _with_own_threads(source: Source, state: Unsettled, settled: Settled) -> tuple[Settled, Unsettled]:
     """Keep calls and kernels that threads of NCCL's own may connect until the last slice."""
-    calls, kernels, units = settled.calls, settled.kernels, settled.units
-    threads = after(state.threads, settled.begun.select("globalTid")).unique()
-    elsewhere = ~pl.col("caller").is_in(threads["globalTid"].implode())
+    calls, kernels, units, held = settled.calls, settled.kernels, settled.units, state.unconnected
+    callers = after(held.callers, settled.begun.select("globalTid")).unique()
+    elsewhere = ~pl.col("caller").is_in(callers["globalTid"].implode())
     alone = kernels.select(units.is_null() & pl.col("graphNodeId").is_null() & elsewhere.fill_null(False)).to_series()
     ran = pl.col("operation").is_not_null() & ~pl.col("captured") & ~pl.col("repeated")
     waits = calls.select(ran & ~pl.col("unit").is_in(units.drop_nulls().unique().implode())).to_series()
-    waiting, without = (
-        after(state.waiting, calls.filter(waits)),
-        after(state.alone, kernels.filter(alone)),
-    )
+    waiting, without = after(held.calls, calls.filter(waits)), after(held.kernels, kernels.filter(alone))
     rest = settled._replace(
         calls=calls.filter(~waits),
         kernels=kernels.filter(~alone),
         units=units.filter(~alone),
         devices=settled.devices.filter(~alone),
     )
-    left = state._replace(threads=threads, waiting=waiting, alone=without)
+    left = state._replace(unconnected=Unconnected(callers, waiting, without))
     if not source.slice.last:
         return rest, left
     every = rest._replace(
         calls=pl.concat([rest.calls, waiting]),
         kernels=pl.concat([rest.kernels, without]),
-        units=pl.concat([rest.units, _of_own_threads(without, waiting, threads["globalTid"])]),
+        units=pl.concat([rest.units, _of_own_threads(without, waiting, callers["globalTid"])]),
         devices=rest.devices.extend_constant(None, without.height),
     )
     return every, left
