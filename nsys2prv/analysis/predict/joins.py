@@ -31,65 +31,75 @@ class Forks(NamedTuple):
     """The forks of a graph, in order of block, chain and time, and what they wait for.
 
     `time`: of each fork (ns); `before`: the fork before it in its chain; `borders`: the first fork of each block, and
-    the number of forks. `edges`: the edges (places in Joins.edges) that end at a fork, or behind the fork before it, in
-    order of fork and source; `bundles`: the first of each bundle of those from one fork to one fork; `source`,
-    `target`: the forks of each bundle. `longest`: the longest delay that is replayed (ns).
+    the number of forks. `edges`: the edges (indices in Joins.edges) that end at a fork, or behind the fork before it,
+    in order of fork and source; `bundle_begins`: the first of each bundle of those from one fork to one fork;
+    `bundle_source`, `bundle_target`: the forks of each bundle. `longest`: the longest delay that is replayed (ns).
     """
 
     time: Times
     before: Nodes
     borders: Indices
     edges: Nodes
-    bundles: Indices
-    source: Nodes
-    target: Nodes
+    bundle_begins: Indices
+    bundle_source: Nodes
+    bundle_target: Nodes
     longest: int
+
+
+class CrossingEdges(NamedTuple):
+    """The edges between chains, in order of their targets.
+
+    `edge`: index in Graph.edges; `source_place`: index of the source in Joins.nodes; `source_fork`: the fork at or
+    before the source; `target_join`: the join that is the target.
+    """
+
+    edge: Nodes
+    source_place: Nodes
+    source_fork: Nodes
+    target_join: Nodes
 
 
 class Joins(NamedTuple):
     """The joins of a graph, in order of chain and time, and its forks.
 
-    `nodes`: the graph's nodes by chain and time; `begins`: the first one of each chain; `join`: for each of them, the
-    last join at or before it; `places`: for each join, its index in `nodes`; `fork`: for each join, the last fork at or
-    before it. `is_fork`: for each join. `edges`: the crossing edges in order of their targets; `lead`: the source's
-    place in `nodes`; `source`, `target`: the fork at or before the source, and the join that is the target.
+    `nodes`: the graph's nodes by chain and time; `chain_begins`: the index in it of the first one of each chain;
+    `join_of_node`: for each of them, the last join at or before it. For each join `place_of_join`, its index in
+    `nodes`, `fork_of_join`, the last fork at or before it, and `is_fork`.
     """
 
     nodes: Nodes
-    begins: Indices
-    join: Nodes
-    places: Nodes
-    fork: Nodes
+    chain_begins: Indices
+    join_of_node: Nodes
+    place_of_join: Nodes
+    fork_of_join: Nodes
     is_fork: Mask
-    edges: Nodes
-    lead: Nodes
-    source: Nodes
-    target: Nodes
+    edges: CrossingEdges
     forks: Forks
 
 
 def find_joins(graph: Graph) -> Joins:
     """Find the joins of a graph, and put its forks in blocks. Forks of one time are in one block."""
     nodes, number = graph.order, np.result_type(graph.order, graph.edges.source)
-    place = _inverse(nodes)
+    place_of_node = _inverse(nodes)
     first = graph.before[nodes] == NO_NODE
     is_join = first.copy()
-    is_join[place[graph.edges.target]] = True
-    join, places = np.cumsum(is_join, dtype=number) - 1, np.flatnonzero(is_join).astype(number)
-    lead, target = place[graph.edges.source], join[place[graph.edges.target]]
-    edges = np.argsort(target, kind="stable").astype(number)
-    lead, target = lead[edges], target[edges]
-    is_fork = first[places]
-    is_fork[join[lead]] = True
-    time = graph.time[nodes[places[is_fork]]]
+    is_join[place_of_node[graph.edges.target]] = True
+    join_of_node = np.cumsum(is_join, dtype=number) - 1
+    place_of_join = np.flatnonzero(is_join).astype(number)
+    source_place, target = place_of_node[graph.edges.source], join_of_node[place_of_node[graph.edges.target]]
+    by_target = np.argsort(target, kind="stable").astype(number)
+    source_place, target = source_place[by_target], target[by_target]
+    is_fork = first[place_of_join]
+    is_fork[join_of_node[source_place]] = True
+    time = graph.time[nodes[place_of_join[is_fork]]]
     order, borders = _blocks(time)
     position = _inverse(order.astype(number))
     passed = np.cumsum(is_fork, dtype=number)
-    fork = position[passed - 1]
-    source = fork[join[lead]]
+    fork_of_join = position[passed - 1]
+    source = fork_of_join[join_of_node[source_place]]
     # The next fork, at or behind the target.
     following = passed[target] - is_fork[target]
-    chained = np.append(~first[places[is_fork]], False)
+    chained = np.append(~first[place_of_join[is_fork]], False)
     ends = np.flatnonzero(is_fork[target] | chained[following])
     waiting = position[following[ends]]
     by_fork = np.lexsort((source[ends], waiting))
@@ -101,12 +111,13 @@ def find_joins(graph: Graph) -> Joins:
         before=before.astype(number),
         borders=borders,
         edges=ends,
-        bundles=bundles,
-        source=source[ends[bundles]],
-        target=waiting[bundles],
+        bundle_begins=bundles,
+        bundle_source=source[ends[bundles]],
+        bundle_target=waiting[bundles],
         longest=max(LONGEST_RUN_NS, 2 << int(graph.time.max(initial=0)).bit_length()),
     )
-    return Joins(nodes, np.flatnonzero(first), join, places, fork, is_fork, edges, lead, source, target, forks)
+    edges = CrossingEdges(by_target, source_place, source, target)
+    return Joins(nodes, np.flatnonzero(first), join_of_node, place_of_join, fork_of_join, is_fork, edges, forks)
 
 
 def _blocks(time: Times) -> tuple[Indices, Indices]:

@@ -52,18 +52,18 @@ def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator
     The delays of forks are held for all scenarios at once; the lengths and times of nodes, which are many, are not:
     each scenario is called for its lengths twice. Raises UsageError for times that are too long.
     """
-    ways = []
+    rises = []
     for scenario in scenarios:
         lengths = scenario()
-        of_edges = _ways(joins, lengths, _so_far(joins, lengths))[joins.forks.edges]
+        of_edges = _rises(joins, lengths, _since_begin(joins, lengths))[joins.forks.edges]
         if np.abs(of_edges).max(initial=0) > joins.forks.longest:
             raise too_long()
-        ways.append(np.maximum.reduceat(of_edges, joins.forks.bundles) if len(of_edges) else of_edges)
+        rises.append(np.maximum.reduceat(of_edges, joins.forks.bundle_begins) if len(of_edges) else of_edges)
         del lengths, of_edges
-    found = _replay_forks(joins.forks, ways)
-    del ways
+    fork_delays = _replay_forks(joins.forks, rises)
+    del rises
     for n, scenario in enumerate(scenarios):
-        yield _of_nodes(joins, scenario(), found[:, n])
+        yield _node_times(joins, scenario(), fork_delays[:, n])
 
 
 def narrow(lengths: Times) -> Times:
@@ -72,45 +72,49 @@ def narrow(lengths: Times) -> Times:
     return lengths.astype(np.int32) if fits else lengths
 
 
-def _so_far(joins: Joins, lengths: Lengths) -> Times:
-    """Return the sum of the lengths along a chain up to each node, in the order of `joins.nodes`."""
-    so_far = lengths.along[joins.nodes]
-    if len(so_far):
-        so_far[joins.begins] = 0
+def _since_begin(joins: Joins, lengths: Lengths) -> Times:
+    """Return the sum of the lengths from the begin of a chain to each node, in the order of `joins.nodes`."""
+    since = lengths.along[joins.nodes]
+    if len(since):
+        since[joins.chain_begins] = 0
         # Each chain begins at 0 again.
-        so_far[joins.begins[1:]] = -np.add.reduceat(so_far, joins.begins)[:-1]
-    summed: Times = np.cumsum(so_far, out=so_far)
+        since[joins.chain_begins[1:]] = -np.add.reduceat(since, joins.chain_begins)[:-1]
+    summed: Times = np.cumsum(since, out=since)
     return summed
 
 
-def _ways(joins: Joins, lengths: Lengths, so_far: Times) -> Times:
-    """Return by how much the delay at the target of each of `joins.edges` is at least above that at its source."""
-    ways = lengths.crossing[joins.edges]
-    ways += so_far[joins.lead]
-    ways -= so_far[joins.places[joins.target]]
-    return ways
+def _rises(joins: Joins, lengths: Lengths, since: Times) -> Times:
+    """Return by how much the delay at the target of each of `joins.edges` is at least above that at its source.
+
+    `since`: see _since_begin.
+    """
+    rises = lengths.crossing[joins.edges.edge]
+    rises += since[joins.edges.source_place]
+    rises -= since[joins.place_of_join[joins.edges.target_join]]
+    return rises
 
 
-def _of_nodes(joins: Joins, lengths: Lengths, found: Times) -> Times:
-    """Return the times of all nodes. `found`: the delays of the forks."""
-    so_far = _so_far(joins, lengths)
-    delays = found[joins.fork]
-    delays += _beyond(joins, _ways(joins, lengths, so_far), found)
-    so_far += delays[joins.join]
-    times: Times = np.empty_like(so_far)
-    times[joins.nodes] = so_far
-    return times
+def _node_times(joins: Joins, lengths: Lengths, fork_delays: Times) -> Times:
+    """Return the times of all nodes (ns), given the delays of the forks."""
+    times = _since_begin(joins, lengths)
+    join_delays = fork_delays[joins.fork_of_join]
+    join_delays += _beyond_forks(joins, _rises(joins, lengths, times), fork_delays)
+    times += join_delays[joins.join_of_node]
+    of_nodes: Times = np.empty_like(times)
+    of_nodes[joins.nodes] = times
+    return of_nodes
 
 
-def _beyond(joins: Joins, ways: Times, found: Times) -> Times:
-    """Return by how much the delay of each join is above that of the last fork. `ways`: of `joins.edges`."""
-    come = found[joins.source]
-    come += ways
-    come -= found[joins.fork[joins.target]]
-    beyond = np.zeros(len(joins.places), dtype=np.int64)
-    begins = np.flatnonzero(first_of_equals(joins.target))
+def _beyond_forks(joins: Joins, rises: Times, fork_delays: Times) -> Times:
+    """Return by how much the delay of each join is above that of the last fork. `rises`: of `joins.edges`."""
+    target = joins.edges.target_join
+    come = fork_delays[joins.edges.source_fork]
+    come += rises
+    come -= fork_delays[joins.fork_of_join[target]]
+    beyond = np.zeros(len(joins.is_fork), dtype=np.int64)
+    begins = np.flatnonzero(first_of_equals(target))
     if len(begins):
-        beyond[joins.target[begins]] = np.maximum.reduceat(come, begins).clip(0)
+        beyond[target[begins]] = np.maximum.reduceat(come, begins).clip(0)
     # The fork itself has none beyond; one running maximum for all, if each fork begins above what comes before it.
     beyond[joins.is_fork] = 0
     forks = np.flatnonzero(joins.is_fork)
@@ -124,19 +128,19 @@ def _beyond(joins: Joins, ways: Times, found: Times) -> Times:
     return beyond
 
 
-def _replay_forks(forks: Forks, ways: Sequence[Times]) -> Times:
-    """Return the delay of each fork in each scenario. `ways`: of the bundles of each scenario."""
+def _replay_forks(forks: Forks, rises: Sequence[Times]) -> Times:
+    """Return the delay of each fork in each scenario, a column each. `rises`: of the bundles, by scenario."""
     # At first a delay that stays below all others, also at the other end of an edge.
-    result = np.full((len(forks.time), len(ways)), -2 * forks.longest)
+    delays = np.full((len(forks.time), len(rises)), -2 * forks.longest)
     free = forks.before == NO_NODE
-    free[forks.target] = False
-    result[free] = forks.time[free][:, None]
+    free[forks.bundle_target] = False
+    delays[free] = forks.time[free][:, None]
     for first in range(0, len(forks.borders) - 1, BLOCKS_AT_ONCE):
-        for block in _blocks(forks, ways, forks.borders[first : first + BLOCKS_AT_ONCE + 1]):
-            _replay_block(result, block)
-    if result.max(initial=0) > forks.longest:
+        for block in _blocks(forks, rises, forks.borders[first : first + BLOCKS_AT_ONCE + 1]):
+            _replay_block(delays, block)
+    if delays.max(initial=0) > forks.longest:
         raise too_long()
-    return result
+    return delays
 
 
 class _Crossing(NamedTuple):
@@ -147,8 +151,8 @@ class _Crossing(NamedTuple):
     begins: Indices
     reached: Nodes
 
-    def raised(self, delays: Times, own: Times) -> bool:
-        """Raise the delays of the block's forks to what the edges allow. Returns False if none has changed.
+    def raised(self, delays: Times, of_block: Times) -> bool:
+        """Raise the delays `of_block`, those of its forks, to what the edges allow. Returns False if none has changed.
 
         `delays`: those that `source` counts in.
         """
@@ -158,11 +162,11 @@ class _Crossing(NamedTuple):
         come += self.length
         if len(self.begins) < len(self.source):
             come = np.maximum.reduceat(come, self.begins, axis=0)
-        now = own.take(self.reached, axis=0)
+        now = of_block.take(self.reached, axis=0)
         # Of few numbers faster than `any`.
         if not np.count_nonzero(come > now):
             return False
-        own[self.reached] = np.maximum(come, now, out=come)
+        of_block[self.reached] = np.maximum(come, now, out=come)
         return True
 
 
@@ -180,7 +184,7 @@ class _Block(NamedTuple):
     inner: _Crossing
 
 
-def _blocks(forks: Forks, ways: Sequence[Times], borders: Indices) -> Iterator[_Block]:
+def _blocks(forks: Forks, rises: Sequence[Times], borders: Indices) -> Iterator[_Block]:
     """Yield some neighboring blocks. What they need is made for all of them at once."""
     first, end = int(borders[0]), int(borders[-1])
     before, block = forks.before[first:end], np.repeat(np.arange(len(borders) - 1), np.diff(borders))
@@ -194,12 +198,12 @@ def _blocks(forks: Forks, ways: Sequence[Times], borders: Indices) -> Iterator[_
     apart = 4 * forks.longest * chain
     # Chains that go on from earlier blocks come in by an edge, too.
     entering = np.flatnonzero(begins & (before != NO_NODE))
-    edges = slice(*np.searchsorted(forks.target, (first, end)))
-    target = np.concatenate([forks.target[edges], entering + first])
+    edges = slice(*np.searchsorted(forks.bundle_target, (first, end)))
+    target = np.concatenate([forks.bundle_target[edges], entering + first])
     order = np.argsort(target, kind="stable")
-    source = np.concatenate([forks.source[edges], before[entering]])[order]
-    chained = np.zeros((len(entering), len(ways)), dtype=np.int64)
-    length = np.concatenate([np.column_stack([one[edges] for one in ways]), chained])[order]
+    source = np.concatenate([forks.bundle_source[edges], before[entering]])[order]
+    chained = np.zeros((len(entering), len(rises)), dtype=np.int64)
+    length = np.concatenate([np.column_stack([one[edges] for one in rises]), chained])[order]
     target = target[order]
     low = borders[block[target - first]]
     inside = source >= low
@@ -218,22 +222,22 @@ def _edges_of_blocks(source: Nodes, target: Nodes, length: Times, borders: Indic
     edges, reached = np.searchsorted(target, borders), target[begins]
     forks = np.searchsorted(reached, borders)
     for n in range(len(borders) - 1):
-        own, of_forks = slice(edges[n], edges[n + 1]), slice(forks[n], forks[n + 1])
-        yield _Crossing(source[own], length[own], begins[of_forks] - edges[n], reached[of_forks] - borders[n])
+        of_block, of_forks = slice(edges[n], edges[n + 1]), slice(forks[n], forks[n + 1])
+        yield _Crossing(source[of_block], length[of_block], begins[of_forks] - edges[n], reached[of_forks] - borders[n])
 
 
-def _replay_block(result: Times, block: _Block) -> None:
-    """Find the delays of a block's forks in `result`, given those of all earlier ones."""
-    own = result[block.first : block.end]
-    own += block.apart
-    block.earlier.raised(result, own)
-    np.maximum.accumulate(own, axis=0, out=own)
+def _replay_block(delays: Times, block: _Block) -> None:
+    """Find the delays of a block's forks in `delays`, given those of all earlier ones."""
+    of_block = delays[block.first : block.end]
+    of_block += block.apart
+    block.earlier.raised(delays, of_block)
+    np.maximum.accumulate(of_block, axis=0, out=of_block)
     # A way through a block has no more forks than the block.
-    for _ in range(len(own) + 2):
-        if not block.inner.raised(own, own):
-            own -= block.apart
+    for _ in range(len(of_block) + 2):
+        if not block.inner.raised(of_block, of_block):
+            of_block -= block.apart
             return
-        np.maximum.accumulate(own, axis=0, out=own)
+        np.maximum.accumulate(of_block, axis=0, out=of_block)
     raise too_long()
 
 

@@ -117,8 +117,8 @@ def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction
     lasting = as_measured.filter(pl.col("measured_ns") > 0)
     error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
     return [
-        Prediction(tuple(changes), _predicted(measured, own), float(error or 0))  # type: ignore[arg-type]
-        for changes, own in zip(scenarios, times[1:], strict=True)
+        Prediction(tuple(changes), _predicted(measured, found), float(error or 0))  # type: ignore[arg-type]
+        for changes, found in zip(scenarios, times[1:], strict=True)
     ]
 
 
@@ -126,32 +126,32 @@ def changes_nothing(model: Model, change: str) -> bool:
     """Return True if no length of a run changes. Raises UsageError for a change that cannot be read."""
     measured = measured_lengths(model.graph)
     after = changed(model, measured, change)
-    return all(np.array_equal(own, then) for own, then in zip(measured, after, strict=True))
+    return all(np.array_equal(now, then) for now, then in zip(measured, after, strict=True))
 
 
 class _Scenarios:
     """Scenarios by their changes. Their lengths are made each time that they are asked for: they take much memory.
 
-    `measured`: lengths that change nothing; `own`: the lengths of the device work (ns) by the changes of a scenario,
-    once they were made; `kernels`: of the scenarios that were adapted, those in place of them.
+    `measured`: lengths that change nothing; `changed_work`: the lengths of the device work (ns) by the changes of a
+    scenario, once they were made; `adapted_work`: of the scenarios that were adapted, those in place of them.
     """
 
     def __init__(self, model: Model, changes: Sequence[Sequence[str]]) -> None:
         self.model, self.changes = model, changes
         self.measured = Lengths(*map(narrow, measured_lengths(model.graph)))
-        self.own: dict[int, Times] = {}
-        self.kernels: dict[int, Times] = {}
+        self.changed_work: dict[int, Times] = {}
+        self.adapted_work: dict[int, Times] = {}
 
     def lengths(self, number: int) -> Lengths:
         """Return the lengths of a scenario."""
-        lengths = Lengths(*(own.astype(np.int64) for own in self.measured))
+        lengths = Lengths(*(ns.astype(np.int64) for ns in self.measured))
         for change in self.changes[number]:
             lengths = changed(self.model, lengths, change)
-        kernels = lengths.along[1 : 2 * self.model.graph.works : 2]
-        if number not in self.own:
-            self.own[number] = narrow(kernels.copy())
-        if number in self.kernels:
-            kernels[:] = self.kernels[number]
+        work = lengths.along[1 : 2 * self.model.graph.works : 2]
+        if number not in self.changed_work:
+            self.changed_work[number] = narrow(work.copy())
+        if number in self.adapted_work:
+            work[:] = self.adapted_work[number]
         return lengths
 
     def adapt(self, number: int, times: Times) -> bool:
@@ -161,11 +161,11 @@ class _Scenarios:
         """
         if not number:
             return False
-        own = self.own[number]
-        slowed = _beside(self.model, own, times)
-        if (slowed == self.kernels.get(number, own)).all():
+        by_changes = self.changed_work[number]
+        slowed = _beside(self.model, by_changes, times)
+        if (slowed == self.adapted_work.get(number, by_changes)).all():
             return False
-        self.kernels[number] = slowed
+        self.adapted_work[number] = slowed
         return True
 
 
