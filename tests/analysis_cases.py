@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run
+from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, Run, RunClocks
 from nsys2prv.analysis.iterations.iteration_times import iterations
 from nsys2prv.analysis.iterations.phases import main_ranges, occurrences, projected
 from nsys2prv.intervals.spans import Span, one_span
@@ -58,7 +58,7 @@ def run_of(
         samples=(),
         active=Span(0, 100),
         duration=100,
-        clock_of=(0,) * ranks,
+        clocks=RunClocks(of_task=(0,) * ranks),
     )
 
 

@@ -11,7 +11,7 @@ from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import with_findings
-from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run
+from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run, RunClocks
 from nsys2prv.analysis.question import Question
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
@@ -95,7 +95,7 @@ def program(
         samples=(),
         active=Span(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
         duration=sum(lengths) * UNIT,
-        clock_of=(0,) * len(lines),
+        clocks=RunClocks(of_task=(0,) * len(lines)),
         row_labels=tuple(f"row {n}" for n in range(ROWS * len(lines))),
         parts=_arrived(pl.DataFrame(parts, schema=PART, orient="row")),
         waits=pl.DataFrame(waits, schema=WAIT, orient="row"),

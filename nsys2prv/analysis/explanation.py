@@ -70,7 +70,7 @@ class Explanation(NamedTuple):
             "communication": self.communication.to_dicts(),
             "waiting": self.waiting.to_dicts(),
             "waiting_of_gpus": waiting_of_gpus(run, self.exposed).to_dicts(),
-            "clock_error_ns": run.clock_error,
+            "clock_error_ns": run.clocks.error,
             "causes": self.causes.to_dicts(),
             "critical_path": {
                 "length_ns": int((self.path["end"] - self.path["start"]).sum()),

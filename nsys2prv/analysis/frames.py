@@ -131,6 +131,24 @@ class Hardware(NamedTuple):
     peak_at: int | None = None
 
 
+class RunClocks(NamedTuple):
+    """The clocks of a run: the time by which two may differ (ns; None: not known), and what is doubtful about them.
+
+    `of_task`: the clock of each task by number; `part_of_task`: tasks of one number have clocks that were compared with
+    each other (see Alignment.parts).
+    """
+
+    error: int | None = 0
+    of_task: tuple[int, ...] = ()
+    part_of_task: tuple[int, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def tolerance(self) -> int:
+        """Return by how much a match allows two clocks to differ (ns): not at all if their error is not known."""
+        return self.error or 0
+
+
 Pieces = Callable[[], Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]]
 
 
@@ -189,12 +207,7 @@ class Run(NamedTuple):
     # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
-    # Time by which two clocks may differ (ns; None: not known), the clock of each task by number, which of them were
-    # compared with each other (see Alignment.parts), and what is doubtful about them.
-    clock_error: int | None = 0
-    clock_of: tuple[int, ...] = ()
-    clock_part_of: tuple[int, ...] = ()
-    clock_warnings: tuple[str, ...] = ()
+    clocks: RunClocks = RunClocks()
     recording: Recording = Recording()
     # Recorded spans of each task that was recorded with pauses; and when each task recorded its first and last event,
     # also where a part of the run is chosen (empty: not known).
@@ -218,11 +231,6 @@ class Run(NamedTuple):
     def task_by_rank(self) -> dict[int, int]:
         """Return task (its number) by rank."""
         return {t.rank: n for n, t in enumerate(self.tasks)}
-
-    @property
-    def clock_tolerance(self) -> int:
-        """Return by how much a match allows two clocks to differ (ns): not at all if their error is not known."""
-        return self.clock_error or 0
 
     @property
     def rank_tasks(self) -> tuple[int, ...]:

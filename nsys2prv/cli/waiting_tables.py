@@ -21,10 +21,10 @@ def waiting_sections(explanation: Explanation, run: Run) -> Iterator[Section]:
     """Yield name, title, heads and rows of each table."""
     yield _split(explanation)
     error = ""
-    if run.clock_error is None:
+    if run.clocks.error is None:
         error = " (waits for another host are uncertain: nothing tells the error of the clocks)"
-    elif run.clock_error:
-        error = f" (waits for another host under {ms(run.clock_error)} ms are below the error of the clocks)"
+    elif run.clocks.error:
+        error = f" (waits for another host under {ms(run.clocks.error)} ms are below the error of the clocks)"
     many = (
         explanation.waiting["waited_for"].n_unique() > MATRIX_RANKS
         or explanation.waiting["rank"].n_unique() > MATRIX_RANKS

@@ -206,8 +206,8 @@ def _uncertain(run: Run) -> pl.Expr:
         )
         return (own != other).fill_null(False)
 
-    within = True if run.clock_error is None else pl.col("ready") - pl.col("start") < run.clock_error
-    return (differs(run.clock_of) & within) | differs(run.clock_part_of)
+    within = True if run.clocks.error is None else pl.col("ready") - pl.col("start") < run.clocks.error
+    return (differs(run.clocks.of_task) & within) | differs(run.clocks.part_of_task)
 
 
 def _hosts(run: Run, exchanges: pl.DataFrame) -> pl.Expr:

@@ -55,7 +55,7 @@ def doubtful_recording(case: Case) -> Iterator[Finding]:
         yield _of_defects(case, "failed-calls", "CUDA calls of the program failed", failed, FAILED)
     if wrong := tuple(defect for defect in case.run.defects if not defect.of_program):
         yield _of_defects(case, "defective-reports", "Reports lack data or hold it wrongly", wrong)
-    if clocks := case.run.clock_warnings:
+    if clocks := case.run.clocks.warnings:
         yield Finding(
             "doubtful-clocks",
             f"Clocks of the reports may be wrong: {clocks[0]}",

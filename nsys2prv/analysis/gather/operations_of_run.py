@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import TEXT, WAIT, Run
+from nsys2prv.analysis.frames import TEXT, WAIT, Run, RunClocks
 from nsys2prv.analysis.gather.stored_intervals import read_within
 from nsys2prv.analysis.matching.parts_by_order import parts_by_order
 from nsys2prv.intervals.spans import Span
@@ -37,10 +37,7 @@ def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits, span: Sp
     clocks = plan.alignment
     known = run._replace(
         waits=gather_waits(plan, span and _calling(run, span)),
-        clock_error=clocks.error,
-        clock_of=_by_task(plan, clocks.units),
-        clock_part_of=_by_task(plan, clocks.parts),
-        clock_warnings=clocks.warnings,
+        clocks=RunClocks(clocks.error, _by_task(plan, clocks.units), _by_task(plan, clocks.parts), clocks.warnings),
     )
     parts = gather_parts(plan, folder, limits.batch_rows)
     # Ranks that were not chosen may share a communicator with those that were.

@@ -52,7 +52,7 @@ def parts_by_order(run: Run, parts: pl.DataFrame) -> pl.DataFrame:
     messages_of_two = rest.filter(pl.len().over("group") == 2)
     matched = pl.concat([together, messages_of_two, with_root], how="diagonal_relaxed").sort(*_OPERATION, "task")
     first = parts.select(pl.col("operation").max().fill_null(-1)).item() + 1
-    return _parts(matched, first, run.clock_tolerance)
+    return _parts(matched, first, run.clocks.tolerance)
 
 
 def _grouped(run: Run, numbered: pl.DataFrame, single: pl.DataFrame) -> pl.DataFrame:
@@ -62,7 +62,7 @@ def _grouped(run: Run, numbered: pl.DataFrame, single: pl.DataFrame) -> pl.DataF
     """
     peers = {tuple(pair) for pair in single.group_by("group").agg("stream")["stream"].to_list()}
     groups = [
-        messages(streams, run.clock_tolerance, peers) if message else collectives(streams, run.clock_tolerance)
+        messages(streams, run.clocks.tolerance, peers) if message else collectives(streams, run.clocks.tolerance)
         for message, streams in _streams_by_name(numbered)
     ]
     return _operations(numbered, chain.from_iterable(groups))
@@ -74,14 +74,14 @@ def _rooted(run: Run, numbered: pl.DataFrame, told: pl.DataFrame) -> pl.DataFram
     Three rules find them, the surest first: their order among those of other names on the same streams, unless times
     tell smaller groups; that they ran at one time; that half of them did, and no time contradicts a root.
     """
-    ran_at_once = (collectives(streams, run.clock_tolerance) for _, streams in _streams_by_name(numbered))
+    ran_at_once = (collectives(streams, run.clocks.tolerance) for _, streams in _streams_by_name(numbered))
     by_times = _operations(numbered, chain.from_iterable(ran_at_once))
-    in_order = without_smaller_groups(rooted_by_order(numbered, told, run.clock_tolerance), by_times)
+    in_order = without_smaller_groups(rooted_by_order(numbered, told, run.clocks.tolerance), by_times)
     ordered = pl.col("stream").is_in(in_order["stream"].unique().implode())
     by_times = by_times.filter(~ordered.any().over("group"))
     both = pl.concat([by_times, in_order], how="diagonal_relaxed")
     rest = numbered.join(both, on="stream", how="anti", maintain_order="left")
-    around_roots = (rooted(streams, run.clock_tolerance) for _, streams in _streams_by_name(rest))
+    around_roots = (rooted(streams, run.clocks.tolerance) for _, streams in _streams_by_name(rest))
     return pl.concat([both, _operations(rest, chain.from_iterable(around_roots))], how="diagonal_relaxed")
 
 
@@ -135,7 +135,7 @@ def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
         root=pl.col("name")
         .cast(pl.String)
         .replace_strict(roots["name"], roots["root"], default=NO_ROOT, return_dtype=pl.Int64),
-        clock=pl.col("task").replace_strict(dict(enumerate(run.clock_of)), default=0, return_dtype=pl.Int64),
+        clock=pl.col("task").replace_strict(dict(enumerate(run.clocks.of_task)), default=0, return_dtype=pl.Int64),
     )
     stream = pl.struct("name", "kind", "place").rank("dense").cast(pl.Int64)
     placed = named.with_columns(stream=stream, message=pl.col("kind") != COLLECTIVE)

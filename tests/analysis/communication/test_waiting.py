@@ -16,6 +16,7 @@ from truth_waiting import Activity, Split, mpi, nccl, split
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import EXCHANGE, carried, communication, find_exchanges, waiting_matrix
+from nsys2prv.analysis.frames import RunClocks
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.whatif import what_if
@@ -122,7 +123,7 @@ def exchanges_of(*waits: tuple[int, int, int, int, int | None]) -> pl.DataFrame:
 
 def test_a_wait_for_another_clock_below_the_error_of_the_clocks_is_uncertain() -> None:
     """Ranks 0 and 1 share a clock, rank 2 has another, and the clocks may differ by 20 ns."""
-    run = run_of(work_of([]), ranks=3)._replace(clock_of=(0, 0, 1), clock_error=20)
+    run = run_of(work_of([]), ranks=3)._replace(clocks=RunClocks(20, (0, 0, 1)))
     waits = exchanges_of((0, 0, 10, 15, 2), (0, 20, 50, 60, 2), (0, 70, 80, 90, 1), (1, 10, 10, 15, None))
     table = communication(run, waits, one_span(0, 100)).select("rank", "operation", "waiting_ns", "uncertain_ns")
     assert table.rows() == [(0, "all", 50, 10), (1, "all", 0, 0), (0, "AllReduce", 50, 10), (1, "AllReduce", 0, 0)]
@@ -140,7 +141,7 @@ def test_a_wait_for_another_clock_below_the_error_of_the_clocks_is_uncertain() -
 def test_a_wait_between_clocks_that_were_not_compared_is_uncertain(
     error: int | None, parts: tuple[int, ...], uncertain: int
 ) -> None:
-    run = run_of(work_of([]), ranks=3)._replace(clock_of=(0, 0, 2), clock_part_of=parts, clock_error=error)
+    run = run_of(work_of([]), ranks=3)._replace(clocks=RunClocks(error, (0, 0, 2), parts))
     waits = exchanges_of((0, 0, 10, 15, 2), (0, 20, 50, 60, 2), (0, 70, 80, 90, 1))
     assert waiting_matrix(run, waits, one_span(0, 100)).rows() == [(0, 1, 1, 10, 0), (0, 2, 2, 40, uncertain)]
 
@@ -149,8 +150,8 @@ def test_a_wait_between_clocks_that_were_not_compared_is_uncertain(
 def test_clocks_that_nothing_compares_make_every_wait_between_hosts_uncertain(how: Align) -> None:
     """In gpt-ddp all ranks of one host wait for those of the other, and for each other."""
     found = analyze(reports_of("gpt-ddp"), options=RunOptions(align=how))
-    assert found.run.clock_error is None
-    assert any("nothing tells how far the clocks of 2 hosts differ" in w for w in found.run.clock_warnings)
+    assert found.run.clocks.error is None
+    assert any("nothing tells how far the clocks of 2 hosts differ" in w for w in found.run.clocks.warnings)
     matrix = found.explanation.waiting.filter(pl.col("waiting_ns") > 0)
     between = pl.col("rank") // 2 != pl.col("waited_for") // 2
     assert matrix.filter(between).height > 0
@@ -164,8 +165,8 @@ def test_waits_between_reports_that_only_seem_to_be_of_one_host_are_uncertain(tm
     (late,) = construct.with_clock(reports[2:3], tmp_path / "late", utc_shift_ns=3_700_000)
     found = analyze([*reports[:2], late, reports[3]], question=Question(window="trace"))
     assert {task.host for task in found.run.tasks} == {found.run.tasks[0].host}
-    assert len(set(found.run.clock_of)) == 4
-    assert found.run.clock_error > 0
+    assert len(set(found.run.clocks.of_task)) == 4
+    assert found.run.clocks.error > 0
     assert found.explanation.communication["uncertain_ns"].sum() > 0
 
 

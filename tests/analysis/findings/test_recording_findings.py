@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from programs import GOOD, UNIT, analysis_of, findings_of, program
 
-from nsys2prv.analysis.frames import CALLS, TEXT
+from nsys2prv.analysis.frames import CALLS, TEXT, RunClocks
 from nsys2prv.analysis.matching.parts_by_order import parts_by_order
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.page.head import defects, findings, run_facts, verdict
@@ -17,7 +17,7 @@ from nsys2prv.run.defects import Defect
 
 def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     defect = Defect(7, "process 3 launched kernels by 7 calls, and none is recorded", "useful time is too low", ("a",))
-    run = program(GOOD)._replace(defects=(defect,), clock_warnings=("a may be 3 ms off",))
+    run = program(GOOD)._replace(defects=(defect,), clocks=RunClocks(warnings=("a may be 3 ms off",)))
     found = findings_of(run)
     assert (found["defective-reports"].severity, found["doubtful-clocks"].severity) == ("high", "medium")
     assert found["defective-reports"].evidence["reports"] == ["a"]

@@ -10,7 +10,7 @@ from analysis_cases import run_of
 from construct.report import open_copy
 from runs import parameters, reports_of
 
-from nsys2prv.analysis.frames import PART, WORK, Run
+from nsys2prv.analysis.frames import PART, WORK, Run, RunClocks
 from nsys2prv.analysis.matching.parts_by_order import parts_by_order
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
@@ -23,7 +23,7 @@ NONE = pl.DataFrame(schema=PART)
 Kernel = tuple[int, int, int, int, str | None]
 
 
-def run_with(*kernels: Kernel, clocks: str = "aaaa") -> Run:
+def run_with(*kernels: Kernel, clocks: str = "aaaa", error: int = 0) -> Run:
     """Return a run of 20 steps of a millisecond with the same kernels; those of every second step last 10 us longer."""
     rows = []
     for step in range(20):
@@ -33,7 +33,7 @@ def run_with(*kernels: Kernel, clocks: str = "aaaa") -> Run:
             payload = (None, None, operation, times[0], None, None, None, False, None, None)
             rows.append((task, task, stream, *times, "nccl", name, name, "NCCL", *payload))
     work = pl.DataFrame(rows, schema=WORK, orient="row").sort("start", "row")
-    return run_of(work, ranks=len(clocks))._replace(clock_of=tuple(map(ord, clocks)))
+    return run_of(work, ranks=len(clocks))._replace(clocks=RunClocks(error, tuple(map(ord, clocks))))
 
 
 def groups(run: Run) -> list[list[int]]:
@@ -79,7 +79,7 @@ def test_kernels_that_do_not_run_at_one_time_are_left_over() -> None:
 def test_two_clocks_may_differ(clocks: str, found: list[list[int]]) -> None:
     """The clock of rank 1 is 180 us late, and known to 40 us."""
     pairs = [(0, 0, 100, 300, None), (1, 1, 280, 480, None), (2, 2, 500, 600, None), (3, 3, 500, 600, None)]
-    assert groups(run_with(*pairs, clocks=clocks)._replace(clock_error=40 * US)) == found
+    assert groups(run_with(*pairs, clocks=clocks, error=40 * US)) == found
 
 
 # A stage in the middle sends to both of its neighbors on one stream, and receives from both. Receives end 13 us later.

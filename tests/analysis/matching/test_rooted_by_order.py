@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from analysis_cases import run_of
 
-from nsys2prv.analysis.frames import PART, WORK, Run
+from nsys2prv.analysis.frames import PART, WORK, Run, RunClocks
 from nsys2prv.analysis.matching.parts_by_order import parts_by_order
 
 US, STEPS, STEP = 1_000, 20, 1_000_000
@@ -22,14 +22,15 @@ Kernel = tuple[int, int, int, int, str]
 Waits = tuple[int, int, int, int]
 
 
-def run_with(*kernels: Kernel, clocks: str = "aa", steps: Sequence[int] = range(STEPS)) -> Run:
+def run_with(*kernels: Kernel, clocks: str = "aa", steps: Sequence[int] = range(STEPS), error: int = 0) -> Run:
     """Return a run of steps of a millisecond with the same kernels."""
     rows = [
         (task, row, STEP * step + begin * US, STEP * step + end * US, name)
         for step in steps
         for task, row, begin, end, name in kernels
     ]
-    return run_of_kernels(rows, clocks)
+    run = run_of_kernels(rows, clocks)
+    return run._replace(clocks=run.clocks._replace(error=error))
 
 
 def run_of_kernels(rows: Sequence[Kernel], clocks: str) -> Run:
@@ -40,7 +41,7 @@ def run_of_kernels(rows: Sequence[Kernel], clocks: str) -> Run:
         for task, row, begin, end, name in rows
     ]
     ordered = pl.DataFrame(work, schema=WORK, orient="row").sort("start", "row")
-    return run_of(ordered, ranks=len(clocks))._replace(clock_of=tuple(map(ord, clocks)))
+    return run_of(ordered, ranks=len(clocks))._replace(clocks=RunClocks(of_task=tuple(map(ord, clocks))))
 
 
 def found_in(run: Run, name: str) -> pl.DataFrame:
@@ -140,14 +141,14 @@ OFF = tuple((n, n, *times, BROADCAST) for n, *times in ((0, 316, 320), (1, 250, 
 @pytest.mark.parametrize(("error", "found"), [(30, [[0, 1]]), (0, [])])
 def test_clocks_of_two_hosts_may_be_off(error: int, found: list[list[int]]) -> None:
     """By the clock of its host the root begins 10 us after rank 1 has its data. Rank 1 has waited until its end."""
-    run = run_with(*OFF, *REDUCED[:2], clocks="ab")._replace(clock_error=error * US)
+    run = run_with(*OFF, *REDUCED[:2], clocks="ab", error=error * US)
     assert groups(run, BROADCAST) == found
     if found:
         assert waits(run, BROADCAST)[1] == [(1, 250, 306, 0), (0, 316, 316, 0)]
 
 
 def test_clocks_of_one_host_are_not_off() -> None:
-    assert groups(run_with(*OFF, *REDUCED[:2])._replace(clock_error=30 * US), BROADCAST) == []
+    assert groups(run_with(*OFF, *REDUCED[:2], error=30 * US), BROADCAST) == []
 
 
 def test_ranks_may_have_recorded_fewer_operations() -> None:
