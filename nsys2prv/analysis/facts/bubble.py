@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.thresholds import BUBBLE
 from nsys2prv.analysis.frames import NCCL
 
 
+@once
 def bubble(case: Case) -> float:
     """Return the exposed waiting in NCCL messages (ns of an iteration), the mean of ranks that all wait; else 0.
 

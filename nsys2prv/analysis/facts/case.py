@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import polars as pl
@@ -24,6 +27,7 @@ from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.model.units import text_ms
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
+Fact = TypeVar("Fact")
 # With fewer iterations the longest and the shortest of them are no exceptions.
 FEWEST_TO_TRIM = 4
 
@@ -50,8 +54,9 @@ class KernelTime(NamedTuple):
         return f"{text_ms(self.device_ns)} {self.unit}{path if self.path_ns < ON_PATH.value * self.device_ns else ''}"
 
 
-class Case(NamedTuple):
-    """An analysis, with the tables that several rules need.
+@dataclass(frozen=True, eq=False)
+class Case:
+    """An analysis, with the tables that most rules need. It hashes by identity, for the facts that are found `once`.
 
     `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
     without any; `kernels_ns`: the lengths of all kernels in the window together, more than the time of compute where
@@ -220,6 +225,19 @@ class Case(NamedTuple):
         if not ns or ns < NEARLY_ALL.value * every:
             return ""
         return f" (nearly all in {self.long_steps.found.height} of {self.step_count} iterations)"
+
+
+def once(find: Callable[[Case], Fact]) -> Callable[[Case], Fact]:
+    """Wrap the function that finds a fact of a case: it finds it once, however many rules ask for it."""
+    known: WeakKeyDictionary[Case, Fact] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(case: Case) -> Fact:
+        if case not in known:
+            known[case] = find(case)
+        return known[case]
+
+    return found
 
 
 def usual(time: pl.Expr) -> pl.Expr:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import COPIES
 from nsys2prv.analysis.facts.long_steps import step_begins
@@ -21,6 +21,7 @@ ONE_FOR_ALL = Words(
 )
 
 
+@once
 def elementwise_chains(case: Case) -> pl.DataFrame:
     """Return `start`, `ns`, `longest` (ns) and `work` (rows of Run.work) of each chain of two kernels or more.
 

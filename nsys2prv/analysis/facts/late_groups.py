@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.bubble import bubble
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.latecomers import awaited_ranks, compute_of_ranks, pairs_of_ranks
 from nsys2prv.analysis.facts.thresholds import LATE, LEAST_WAIT, LONGER_COMPUTE, SINGLE, TOGETHER
 from nsys2prv.analysis.interval_frames import at_longest
@@ -28,6 +28,7 @@ class LateGroup(NamedTuple):
     at: int
 
 
+@once
 def find_group(case: Case) -> LateGroup | None:
     """Return the ranks that wait for little while the others wait for them, or None.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.predict.changes import LEAST_SHARE
@@ -54,10 +54,11 @@ def latecomer_devices(case: Case) -> list[Latecomer]:
     return [one for one in awaited_devices(case) if one.net_ns >= LATE.value * case.iteration_ns]
 
 
-def awaited_ranks(case: Case) -> list[Latecomer]:
+@once
+def awaited_ranks(case: Case) -> tuple[Latecomer, ...]:
     """Return the ranks that others wait for, the latest first."""
     mean, computes = compute_of_ranks(case)
-    return _awaited(pairs_of_ranks(case), computes, mean, case.step_count)
+    return tuple(_awaited(pairs_of_ranks(case), computes, mean, case.step_count))
 
 
 def pairs_of_ranks(case: Case) -> pl.DataFrame:
@@ -66,7 +67,8 @@ def pairs_of_ranks(case: Case) -> pl.DataFrame:
     return waits.select("waits_at", "exposed_waiting_ns", waiting="rank", late="waited_for")
 
 
-def awaited_devices(case: Case) -> list[Latecomer]:
+@once
+def awaited_devices(case: Case) -> tuple[Latecomer, ...]:
     """Return the devices that other devices of their rank wait for, the latest first."""
     waits = case.analysis.explanation.exposed.filter(pl.col("late_device") != pl.col("device"))
     pairs = waits.select("rank", "waits_at", "exposed_waiting_ns", waiting="device", late="late_device")
@@ -74,7 +76,7 @@ def awaited_devices(case: Case) -> list[Latecomer]:
     for (rank,), own in pairs.group_by("rank", maintain_order=True):
         times = computes.get(int(str(rank)), {})
         found += _awaited(own, times, sum(times.values()) / max(len(times), 1), case.step_count)
-    return sorted(found, key=lambda one: (-one.net_ns, one.member))
+    return tuple(sorted(found, key=lambda one: (-one.net_ns, one.member)))
 
 
 def shared_compute(case: Case) -> dict[int, dict[int, float]]:

@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.communication.computed import computed_until
 from nsys2prv.analysis.communication.waiting import EXCHANGE
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.frames import NCCL, WORK
 from nsys2prv.intervals.spans import time_in
 
@@ -22,6 +22,7 @@ TRANSFER = {
 }
 
 
+@once
 def nccl_transfers(case: Case) -> pl.DataFrame:
     """Return TRANSFER of the NCCL kernels that the window holds whole, by device in order of start."""
     run, spans = case.run, case.analysis.window.spans

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.facts.bubble import bubble
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.chief_cause import wait_of_each
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import awaited_ranks, latecomer_ranks
@@ -36,7 +36,8 @@ class RecurringCause(NamedTuple):
     at: int
 
 
-def recurring_causes(case: Case) -> list[RecurringCause]:
+@once
+def recurring_causes(case: Case) -> tuple[RecurringCause, ...]:
     """Return the recurring causes of ranks that are not late all along, the longest first: one a rank.
 
     A cause counts for no longer than others wait for its rank with nothing to compute. Other ranks have hardly any
@@ -44,7 +45,7 @@ def recurring_causes(case: Case) -> list[RecurringCause]:
     are none, since its stages wait for each other's hosts anyway.
     """
     if bubble(case):
-        return []
+        return ()
     group = find_group(case)
     late = [*(one.member for one in latecomer_ranks(case)), *(group.members if group else ())]
     named = pl.col("name").str.starts_with(LAUNCHING).not_() & (pl.col("name") != "")
@@ -67,4 +68,4 @@ def recurring_causes(case: Case) -> list[RecurringCause]:
         for rank, name, ns, count, of in rows
         if (one := awaited.get(rank))
     ]
-    return [one for one in bounded if one.ns >= LATE.value * case.iteration_ns]
+    return tuple(one for one in bounded if one.ns >= LATE.value * case.iteration_ns)

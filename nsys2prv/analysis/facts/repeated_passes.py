@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.long_steps import steps_of_ranks
 from nsys2prv.analysis.facts.nccl_transfers import nccl_transfers
 from nsys2prv.analysis.facts.thresholds import LOW, OF_FORWARD, SAME_REDUCTION
@@ -42,6 +42,7 @@ def saved_by_reducing_once(case: Case) -> float:
     return found.saved_ns if found and found.saved_ns >= LOW.value * case.iteration_ns else 0.0
 
 
+@once
 def find_repeated(case: Case) -> Repeated | None:
     """Find reductions of the same gradients in several passes of each iteration; None where they are not certain.
 

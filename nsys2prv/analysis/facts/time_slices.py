@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.thresholds import (
     FEWEST_LAUNCHES,
     FEWEST_PLACES,
@@ -36,6 +36,7 @@ class TimeSlices(NamedTuple):
     at: int
 
 
+@once
 def time_slices(case: Case) -> TimeSlices | None:
     """Return the GPU whose kernels lose most time in pauses; None without pauses that look like time slices.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from programs import ALL_BUSY, GOOD, Generous, analysis_of, findings_of, program
@@ -50,7 +52,7 @@ def test_earlier_receives_are_the_advice_where_sends_wait_for_them(call: str, to
         "waits_at": 0,
     }
     exposed = pl.DataFrame([row], schema={c: t for c, t in EXPOSED.items() if c in row})
-    (found,) = late_rank(case._replace(exposed=exposed))
+    (found,) = late_rank(replace(case, exposed=exposed))
     assert ("Receives posted before that work (MPI_Irecv) hold up no sender." in found.advice) == told
 
 
@@ -60,7 +62,7 @@ def test_the_advice_on_messages_names_calls_of_the_library_that_sends_them(kind:
     causes = pl.DataFrame([(1, "transfer", "", 9, 1, 6, 6)], schema=CAUSE, orient="row")
     told = case.analysis._replace(explanation=case.analysis.explanation._replace(causes=causes))
     exposed = case.exposed.with_columns(kind=pl.lit(kind), operation=pl.lit(send.replace("isend", "Send")))
-    (found,) = late_rank(case._replace(analysis=told, exposed=exposed))
+    (found,) = late_rank(replace(case, analysis=told, exposed=exposed))
     assert found.title.startswith("Messages hold up rank 1, which delays rank 0")
     assert found.advice == (
         f"See the messages to and from rank 1. Where its partners receive late, receive earlier ({receive} before the "
@@ -93,7 +95,7 @@ def test_ranks_that_wait_in_turn_are_named() -> None:
     assert found.title.startswith("Ranks compute longer in turn, and others wait 2.50 ms")
     assert found.cost_ns / 1e6 == pytest.approx(2.5)
     assert found.command == "nsys2prv whatif RUN --set imbalance=0"
-    (gaining,) = exposed_waiting(Generous(*case))
+    (gaining,) = exposed_waiting(Generous(**vars(case)))
     assert gaining.title == f"{found.title}; equal shares gain 9.00 ms"
     assert gaining.cost_ns == 9e6
     assert [*exposed_waiting(case_of(analysis_of(program(GOOD))))] == []
@@ -109,7 +111,7 @@ def of_one_process(case: Case, waited_for: int | None = 0) -> Case:
     rank, other = (pl.lit(n, pl.Int64) for n in (0, waited_for))
     exposed = case.exposed.with_columns(rank=rank, waited_for=pl.when(pl.col("waited_for") >= 0).then(other))
     of_devices = exposed.with_columns(pl.col("^.*_ns$") / case.exposed["rank"].n_unique())
-    return case._replace(exposed=of_devices, host_waits={0: case.host_waits[0]})
+    return replace(case, exposed=of_devices, host_waits={0: case.host_waits[0]})
 
 
 @pytest.mark.parametrize(("waits", "named"), [("", True), (", wait 410-900", False)])
@@ -166,7 +168,7 @@ def test_a_communicator_that_moves_less_than_another_is_named(slower: float, nam
         rows, schema=["rank", "communicator", "operation", "activities", "bytes", "transfer_ns"], orient="row"
     ).with_columns(hosts=pl.lit("within a host"), ns=pl.col("transfer_ns"), unmatched_ns=0)
     explanation = case.analysis.explanation._replace(communication=table)
-    found = [*low_bandwidth(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
+    found = [*low_bandwidth(replace(case, analysis=case.analysis._replace(explanation=explanation)))]
     assert [one.ranks for one in found] == ([(1, 3)] if named else [])
 
 
@@ -177,6 +179,6 @@ def test_kernels_that_communication_slows_are_named(factor: float, named: bool) 
         {"family": ["GEMM"], "waiting": [factor], "transfer": [1.0], "waiting_ns": [24_000_000], "transfer_ns": [0]}
     )
     explanation = case.analysis.explanation._replace(contention=table)
-    found = [*contention(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
+    found = [*contention(replace(case, analysis=case.analysis._replace(explanation=explanation)))]
     # 24 ms over 2 devices and 6 iterations, of which half could be saved.
     assert [one.cost_ns for one in found] == ([1_000_000] if named else [])

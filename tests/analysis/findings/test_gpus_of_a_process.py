@@ -62,7 +62,7 @@ class Bounded(Case):
 @pytest.mark.parametrize("processes", [1, 4])
 def test_gpus_of_one_process_lack_work_for_no_more_than_its_host_could_gain(processes: int) -> None:
     run = of_processes(program(IN_TURN), 4 // processes)
-    (found,) = launch_bound(Bounded(*case_of(analysis_of(run))))
+    (found,) = launch_bound(Bounded(**vars(case_of(analysis_of(run)))))
     assert found.cost_ns >= 3e6
     assert (found.cost_ns == 3e6) == (processes == 1)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from programs import ALL_BUSY, UNIT, Generous, analysis_of, findings_of, program
@@ -111,18 +113,18 @@ def test_a_rank_that_computes_longer_is_named_though_it_waits_for_more_once() ->
         "step2_rank1": "k @0 5-690, n @10 690-995, wait 20-995",
     }
     case = case_of(analysis_of(program(usual, steps=4, **writes)))
-    (found,) = imbalance(Gaining(*case))
+    (found,) = imbalance(Gaining(**vars(case)))
     excess = pytest.approx(found.evidence["longer_than_mean_ns"], abs=1)
     assert 300_000 < found.evidence["longer_than_mean_ns"] < 600_000
     assert (found.ranks, found.cost_ns, found.evidence["exposed_waiting_ns"]) == ((1,), excess, 0)
-    assert not [*imbalance(Generous(*case))], "where equal shares gain far more, others compute longer in turn"
+    assert not [*imbalance(Generous(**vars(case)))], "where equal shares gain far more, others compute longer in turn"
     assert not [*imbalance(case)], "what gains less than 3 % is none"
 
 
 def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
     """Without delays other ranks gain, too."""
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
-    (found,) = late_rank(Generous(*case_of(analysis_of(program(late)))))
+    (found,) = late_rank(Generous(**vars(case_of(analysis_of(program(late))))))
     assert found.cost_ns == found.evidence["exposed_waiting_ns"] == 5_000_000
 
 
@@ -142,7 +144,7 @@ def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]
     usual = {"kind": "nccl", "operation": "AllReduce", "waits_at": 0}
     rows = [{**usual, "rank": rank, "waited_for": late, "exposed_waiting_ns": ms * 10**6} for rank, late, ms in waits]
     exposed = pl.DataFrame(rows, schema={c: t for c, t in EXPOSED.items() if c in rows[0]})
-    found = [*late_rank(case._replace(exposed=exposed))]
+    found = [*late_rank(replace(case, exposed=exposed))]
     assert [one.title.removeprefix("The host of rank ").split(" by ")[0] for one in found] == titles
 
 
@@ -188,7 +190,7 @@ def test_a_late_rank_is_late_for_what_most_of_the_waiting_comes_from(
     case = case_of(analysis_of(program(late)))
     rows = [(1, kind, name, ns, 1, often, 2 if often == 2 else 6) for kind, name, ns, often in causes]
     told = case.analysis.explanation._replace(causes=pl.DataFrame(rows, schema=CAUSE, orient="row"))
-    (found,) = late_rank(case._replace(analysis=case.analysis._replace(explanation=told)))
+    (found,) = late_rank(replace(case, analysis=case.analysis._replace(explanation=told)))
     assert found.title.startswith(title)
     assert "in 0 of" not in found.title
     assert ("See the collectives of rank 1" in found.advice) == title.startswith("Collectives")
@@ -297,7 +299,7 @@ def test_a_run_without_iterations_has_no_recurring_cause() -> None:
     explanation = case.analysis.explanation
     causes = explanation.causes.with_columns(pl.col("iterations", "of_iterations") * 0)
     found = case.analysis._replace(explanation=explanation._replace(causes=causes))
-    assert recurring_causes(case._replace(analysis=found)) == []
+    assert recurring_causes(replace(case, analysis=found)) == ()
 
 
 @pytest.mark.parametrize(("places", "title"), [(5, "Rank 1's host, slow at many places, delays rank 0 by"),
@@ -310,7 +312,7 @@ def test_a_host_that_is_slow_at_many_places_names_none(places: int, title: str) 
     rows = [{**cause, "name": f"launching {'abcde'[n]}", "ns": 10_000_000 - n} for n in range(places)]
     causes = pl.DataFrame(rows, schema=explanation.causes.schema)
     found = case.analysis._replace(explanation=explanation._replace(causes=causes))
-    (late,) = late_rank(case._replace(analysis=found))
+    (late,) = late_rank(replace(case, analysis=found))
     assert late.title.startswith(title)
     assert ("iterations" in late.title) == (places == 2)
 

@@ -5,6 +5,8 @@ Each program has 24 iterations of 10 ms. The 8th and the 16th take 310 ms: their
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from programs import UNIT, analysis_of, findings_of, program
@@ -68,7 +70,7 @@ def test_of_hosts_without_devices_no_more_is_said_than_that_they_pause() -> None
     run = program(f"0| {USUAL}", steps=24, longer=LATER, **changed)
     case = case_of(analysis_of(run))
     (found,) = pauses(
-        case._replace(analysis=case.analysis._replace(run=run._replace(devices=(), work=run.work.clear())))
+        replace(case, analysis=case.analysis._replace(run=run._replace(devices=(), work=run.work.clear())))
     )
     assert found.title.endswith("the program does other work")
     assert "--show api,host" in found.advice

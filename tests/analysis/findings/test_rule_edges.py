@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
 from hypothesis import given
@@ -79,13 +81,13 @@ def test_transfers_gain_no_more_than_they_are_exposed() -> None:
     """Each rank has 0.5 ms of them, which may add up where ranks hand on what they received."""
     line = "k @0 5-900, n @10 900-950, wait 20-951"
     alone = case_of(analysis_of(program(f"0| {line}")))
-    (one,) = exposed_transfer(Generous(*alone))
+    (one,) = exposed_transfer(Generous(**vars(alone)))
     assert "would save 0.50 ms an iteration, a real one about half" in one.title
     assert one.evidence["gain_without_transfers_ns"] == one.evidence["exposed_transfer_ns"] == 500_000
-    (several,) = exposed_transfer(Generous(*case_of(analysis_of(program(f"0| {line}\n1| {line}")))))
+    (several,) = exposed_transfer(Generous(**vars(case_of(analysis_of(program(f"0| {line}\n1| {line}"))))))
     assert "would save 1.00 ms an iteration (transfers of several ranks add up), a real one" in several.title
     some = program(f"0| {line}\n1| {line}")._replace(unchosen=(2,))
-    (chosen,) = exposed_transfer(Generous(*case_of(analysis_of(some))))
+    (chosen,) = exposed_transfer(Generous(**vars(case_of(analysis_of(some)))))
     assert "would save 0.50 ms an iteration, a real one about half" in chosen.title
 
 
@@ -122,7 +124,7 @@ def test_in_another_window_kernels_lose_what_they_do_in_its_iterations(window: s
         {"family": ["kernel"], "waiting": [1.8], "transfer": [1.0], "waiting_ns": [12_000_000], "transfer_ns": [0]}
     )
     explanation = case.analysis.explanation._replace(contention=table)
-    found = contention(case._replace(analysis=case.analysis._replace(explanation=explanation)))
+    found = contention(replace(case, analysis=case.analysis._replace(explanation=explanation)))
     assert [one.cost_ns for one in found] == costs
 
 
@@ -163,7 +165,7 @@ def with_transfers(case: Case, ms: float, unmatched: float = 0.0) -> Case:
         operation=pl.lit("AllReduce"), hosts=pl.lit("within a host"), ns=pl.col("transfer_ns")
     )
     explanation = case.analysis.explanation._replace(communication=table)
-    return case._replace(analysis=case.analysis._replace(explanation=explanation))
+    return replace(case, analysis=case.analysis._replace(explanation=explanation))
 
 
 def test_what_has_no_partner_says_nothing_of_bandwidth() -> None:
@@ -175,7 +177,7 @@ def test_what_has_no_partner_says_nothing_of_bandwidth() -> None:
 def test_a_slow_communicator_costs_what_a_device_loses(devices: int) -> None:
     """Both devices of a process lose the same 30 ms at the same time."""
     run = of_processes(program(GOOD + "\n2| k @0 2-500\n3| k @0 2-500"), devices)
-    (slow,) = low_bandwidth(Generous(*with_transfers(case_of(analysis_of(run)), 10 + 30 * devices)))
+    (slow,) = low_bandwidth(Generous(**vars(with_transfers(case_of(analysis_of(run)), 10 + 30 * devices))))
     assert slow.cost_ns == pytest.approx(ATTAINABLE.value * 30e6 / 6)
 
 
@@ -257,7 +259,7 @@ def test_one_pause_of_the_run_makes_no_other_finding() -> None:
     case = case_of(analysis_of(program(f"0| {step}")))
     once = pl.when(pl.col("number") == 3).then(230_000_000).otherwise(0)
     paused = case.starved.with_columns(pl.col("longest", "launching") + once)
-    (found,) = launch_bound(case._replace(starved=paused))
+    (found,) = launch_bound(replace(case, starved=paused))
     assert found.id == "launch-bound"
 
 
@@ -318,7 +320,7 @@ def test_the_bubble_of_the_evidence_is_that_of_the_title_and_of_the_worst_pipeli
         ideal=0.2, microbatches=8.0
     )
     explanation = case.analysis.explanation._replace(stages=stages)
-    (found,) = pipeline_bubble(case._replace(analysis=case.analysis._replace(explanation=explanation)))
+    (found,) = pipeline_bubble(replace(case, analysis=case.analysis._replace(explanation=explanation)))
     assert "a bubble of 50 %, with 3 stages and 8 microbatches" in found.title
     assert (found.evidence["bubble"], found.evidence["stages"]) == (0.5, 3)
     assert found.evidence["waiting_share"] == pytest.approx(0.3, rel=0.1)
@@ -343,7 +345,7 @@ def test_kernels_that_vary_beside_the_critical_path_cost_nothing() -> None:
     case = case_of(analysis_of(program("0| k:usual:k @0 2-300, k:varies:k @1 300-600", **slow)))
     path = case.analysis.explanation.path.filter(pl.col("name") != "varies")
     explanation = case.analysis.explanation._replace(path=path)
-    (found,) = varying_kernels(case._replace(analysis=case.analysis._replace(explanation=explanation)))
+    (found,) = varying_kernels(replace(case, analysis=case.analysis._replace(explanation=explanation)))
     assert found.cost_ns == 0
 
 
@@ -378,7 +380,7 @@ def test_large_grids_of_a_kernel_save_nothing_where_small_ones_are() -> None:
     case = case_of(analysis_of(run._replace(work=work, hardware=hardware)))
     path = case.analysis.explanation.path.filter(pl.col("end") % 10**7 > 4 * 10**6)
     explanation = case.analysis.explanation._replace(path=path)
-    found = [*small_grids(case._replace(analysis=case.analysis._replace(explanation=explanation)))]
+    found = [*small_grids(replace(case, analysis=case.analysis._replace(explanation=explanation)))]
     assert [(one.id, one.cost_ns) for one in found if one.id == "small-grids"] == [("small-grids", 0)]
 
 
@@ -455,7 +457,7 @@ def test_of_equal_times_the_latest_is_told() -> None:
     """In whatever order they come."""
     run = program("0| c:HtoD:Pageable_to_Device @0 5-405, k @400 405-990")
     case = case_of(analysis_of(run))
-    backwards = case._replace(analysis=case.analysis._replace(run=run._replace(work=run.work.reverse())))
+    backwards = replace(case, analysis=case.analysis._replace(run=run._replace(work=run.work.reverse())))
     assert [one.at_ns for each in (case, backwards) for one in host_copies(each)] == [50_050_000] * 2
 
 
@@ -569,7 +571,7 @@ def test_time_in_waits_for_asynchronous_transfers_asks_for_progress_of_mpi(opera
     case = case_of(analysis_of(program(f"0| {rank}\n1| {rank}")))
     text = case.exposed.schema["operation"], case.exposed.schema["kind"]
     of_mpi = {c: pl.lit(v).cast(t) for c, v, t in zip(("operation", "kind"), (operation, "mpi"), text, strict=True)}
-    (found,) = exposed_transfer(case._replace(exposed=case.exposed.with_columns(**of_mpi)))
+    (found,) = exposed_transfer(replace(case, exposed=case.exposed.with_columns(**of_mpi)))
     assert ("MPI_Test" in found.advice, "Overlap" in found.advice) == (asynchronous, not asynchronous)
 
 
