@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
-from nsys2prv.analysis.facts.chief_pause import Places, chief_pause, pause_text, places_of_launches, seen_in_pause
+from nsys2prv.analysis.facts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.facts.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.framework import Words
@@ -91,9 +91,9 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     devices = max(case.run.work.filter(pl.col("kind") != COPY)["device"].n_unique(), 1)
     a_device = max(int(kernels["count"][0]) / case.step_count / devices, 1)
     median, gap = float(kernels["kernel_p50_ns"][0]), mean / a_device
-    of_short = median < SHORT_KERNEL.value and gap < GAP.value and _single_pauses(case) < ONE_PAUSE.value
+    of_short = median < SHORT_KERNEL.value and gap < GAP.value and _single_gaps(case) < ONE_PAUSE.value
     places = _places(case, of_short, gap)
-    seen = seen_in_pause(case, places.pause, case.usual_time())
+    seen = seen_in_gap(case, places.gap, case.usual_time())
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
     kind = "blocking-launches" if blocking else "launch-bound" if of_short else "host-bound"
     title, advice = (
@@ -139,12 +139,12 @@ def _cost(case: Case, starved: Sequence[float]) -> float:
     return cost
 
 
-def _places(case: Case, of_short: bool, gap: float) -> Places:
+def _places(case: Case, of_short: bool, gap: float) -> IdlePlaces:
     """Return where devices have no launched work. `of_short`: launches of short kernels leave `gap` ns each."""
     covered = case.usual_time()
     if of_short:
-        return places_of_launches(case, covered, LONG_PAUSE.value * gap)
-    return Places(chief_pause(case, covered), "")
+        return idle_places(case, covered, LONG_PAUSE.value * gap)
+    return IdlePlaces(chief_gap(case, covered), "")
 
 
 def _blocking(case: Case, kernel: float, call: float) -> bool:
@@ -161,7 +161,7 @@ def _of_blocking() -> tuple[str, str]:
     )
 
 
-def _of_launches(case: Case, kernels: float, median: float, places: Places, seen: Seen) -> tuple[str, str]:
+def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, seen: Seen) -> tuple[str, str]:
     """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly.
 
     `places`: where the device has no work; `seen`: what samples say of that time. A CUDA graph holds no call that waits
@@ -184,12 +184,12 @@ def _of_graphs(case: Case) -> str:
     return f"{LARGER_GRAPHS.of(case.framework)}{NODES_COST if one_by_one else ''}"
 
 
-def _advice_on_places(places: Places, seen: Seen) -> str:
-    """Return advice on a pause that no launch explains, or on the range with most of the time; empty without these."""
-    pause, busiest = places
-    if pause is not None:
+def _advice_on_places(places: IdlePlaces, seen: Seen) -> str:
+    """Return advice on gaps that no launch explains, or on the range with most of the time; empty without these."""
+    gap, busiest = places
+    if gap is not None:
         did = f": {seen.text}" if seen.text else ""
-        return f"Not all of it is launches: see what the host does{pause_text(pause)}{did}. "
+        return f"Not all of it is launches: see what the host does{where_text(gap)}{did}. "
     return f"Most of that time is in `{short(busiest, 40)}`: begin there. " if busiest else ""
 
 
@@ -209,7 +209,7 @@ def _advice_on_waits(case: Case) -> str:
     )
 
 
-def _of_host(case: Case, starved: float, places: Places, seen: Seen) -> tuple[str, str]:
+def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen) -> tuple[str, str]:
     """Return title and advice where the host does other things than to launch for the device.
 
     `starved`: time in which a device has nothing launched (ns of an iteration, the mean); `places`: where it has none;
@@ -231,7 +231,7 @@ def _of_host(case: Case, starved: float, places: Places, seen: Seen) -> tuple[st
             "or tried for new shapes, and the device has no work",
             f"{_processes_for_gpus(case)}{KEEP_SHAPES.of(case.framework)}",
         )
-    place = pause_text(places.pause)
+    place = where_text(places.gap)
     if call := long_call(case, starved):
         # Part of the call may count for another cause, as a wait for the device that ends in it.
         lasting = f" for {text_ms(call.ns)}" if call.ns <= starved else ""
@@ -269,8 +269,8 @@ def _in_copies(case: Case) -> float:
     return float(calls_meanwhile(case, of_cuda)["each_ns"].sum())
 
 
-def _single_pauses(case: Case) -> float:
-    """Return the share of the time before launches that is in one pause of each iteration, at least; else 0."""
+def _single_gaps(case: Case) -> float:
+    """Return the share of the time before launches that is in one idle time of each iteration, at least; else 0."""
     if not case.analysis.window.iterations:
         return 0.0
     others = pl.sum_horizontal(*PARTS) - pl.col("launching")

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.chief_pause import Pause, chief_pause, pause_text, seen_in_pause
+from nsys2prv.analysis.facts.chief_gap import ChiefGap, chief_gap, seen_in_gap, where_text
 from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, long_ones_load
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen
@@ -56,9 +56,9 @@ def long_iterations(case: Case) -> Iterator[Finding]:
         return
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
     of_host = starving > computing
-    pause = chief_pause(case, long.spans) if of_host else None
-    seen = seen_in_pause(case, pause, long.spans) if of_host else Seen()
-    cause, advice = _cause(case, of_host, pause, seen)
+    gap = chief_gap(case, long.spans) if of_host else None
+    seen = seen_in_gap(case, gap, long.spans) if of_host else Seen()
+    cause, advice = _cause(case, of_host, gap, seen)
     yield Finding(
         "long-iterations",
         f"{count} of {most} iterations ({_named(long.lengths)}) {'takes' if count == 1 else 'take'} {text_ms(length)}, "
@@ -102,10 +102,10 @@ def _ordinal(number: int) -> str:
     return f"{number}{ending}"
 
 
-def _cause(case: Case, of_host: bool, pause: Pause | None, seen: Seen) -> tuple[str, str]:
+def _cause(case: Case, of_host: bool, gap: ChiefGap | None, seen: Seen) -> tuple[str, str]:
     """Return what is in the long iterations, and advice. `of_host`: they are longer because devices have no work.
 
-    `pause`: where they have none; `seen`: what samples say of hosts then.
+    `gap`: where they have none; `seen`: what samples say of hosts then.
     """
     longer, usual = _kernels(case)
     single = case.long_steps.found.height == 1
@@ -123,7 +123,7 @@ def _cause(case: Case, of_host: bool, pause: Pause | None, seen: Seen) -> tuple[
         known = f"{seen.text}. Move it to another thread or process" if seen.text else ""
         return (
             "the host is busy meanwhile, and the device has no work",
-            f"See what the host does in them{pause_text(pause)}: {known or HOST_WORK.of(case.framework)}, or do it "
+            f"See what the host does in them{where_text(gap)}: {known or HOST_WORK.of(case.framework)}, or do it "
             "less often.",
         )
     return (

@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.chief_pause import chief_pause, pause_text, seen_in_pause
+from nsys2prv.analysis.facts.chief_gap import chief_gap, seen_in_gap, where_text
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import see_samples, seen_functions
 from nsys2prv.analysis.facts.starved import idle_gaps, system_calls
@@ -101,12 +101,12 @@ def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str,
     idle = int((gaps.found["until"] - gaps.found["start"]).sum())
     calls = system_calls(case.run, case.launchers, gaps)
     if calls.is_empty() or calls["ns"][0] < ONE_PLACE.value * idle:
-        pause = chief_pause(case, found)
-        seen = seen_in_pause(case, pause, found)
+        gap = chief_gap(case, found)
+        seen = seen_in_gap(case, gap, found)
         return (
             "hosts are busy, and devices have no work",
             seen.evidence,
-            f"See what hosts do there{pause_text(pause)}: {see_samples(case.run, seen)}.",
+            f"See what hosts do there{where_text(gap)}: {see_samples(case.run, seen)}.",
         )
     name, ns, count = calls.row(0)
     mean = ns / max(gaps.users["device"].n_unique(), 1)

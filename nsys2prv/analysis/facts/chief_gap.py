@@ -1,4 +1,4 @@
-"""The pause that starves devices most: between which activities it lies, and in which range of the host."""
+"""The idle time that starves devices most: between which activities it lies, and in which range of the host."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, union
 
 
-class Pause(NamedTuple):
-    """Idle times of devices between two activities: their names, and the innermost range that is mostly open.
+class ChiefGap(NamedTuple):
+    """Idle times of devices between two activities: the names of these, and the innermost range that is mostly open.
 
-    `range`: empty without one; `share`: of the time without launched work; `spans`: these times (ns of the trace).
+    `range`: empty without one; `share`: the part (of 1) that they have in the time without launched work; `spans`: these
+    times (ns of the trace).
     """
 
     after: str
@@ -30,14 +31,14 @@ class Pause(NamedTuple):
     spans: Spans
 
 
-class Places(NamedTuple):
-    """The places of time without launched work: the chief pause (None: at many places), the range with most of it."""
+class IdlePlaces(NamedTuple):
+    """Where devices have no launched work: in which gap (None: in many), and in which range of the host most of it is."""
 
-    pause: Pause | None
+    gap: ChiefGap | None
     range: str
 
 
-def chief_pause(case: Case, covered: Spans) -> Pause | None:
+def chief_gap(case: Case, covered: Spans) -> ChiefGap | None:
     """Return where at least half of the time without launched work lies; None where it lies at many places.
 
     `covered`: the time that counts (ns of the trace).
@@ -45,40 +46,40 @@ def chief_pause(case: Case, covered: Spans) -> Pause | None:
     return _chief(case, _gaps(case, covered), ONE_PLACE.value)
 
 
-def places_of_launches(case: Case, covered: Spans, pause_ns: float) -> Places:
+def idle_places(case: Case, covered: Spans, long_ns: float) -> IdlePlaces:
     """Return where a host that launches too slowly loses most.
 
-    Idle times of `pause_ns` or more are a pause where they have PART_PLACE of the time.
+    Idle times of `long_ns` or more between the same activities count where they have PART_PLACE of the time.
     """
     gaps = _gaps(case, covered)
-    return Places(_chief(case, gaps, PART_PLACE.value, pause_ns), _range(case, gaps))
+    return IdlePlaces(_chief(case, gaps, PART_PLACE.value, long_ns), _range(case, gaps))
 
 
-def _chief(case: Case, gaps: pl.DataFrame, least_share: float, pause_ns: float = 0) -> Pause | None:
-    """Return the place with most of the idle times of `pause_ns` or more; None if its share of all is too small."""
+def _chief(case: Case, gaps: pl.DataFrame, least_share: float, least_ns: float = 0) -> ChiefGap | None:
+    """Return the place with most of the idle times of `least_ns` or more; None if its share of all is too small."""
     total = int(gaps["ns"].sum())
-    gaps = gaps.filter(pl.col("ns") >= pause_ns)
+    gaps = gaps.filter(pl.col("ns") >= least_ns)
     by_place = gaps.group_by("after", "before").agg(pl.col("ns").sum()).sort("ns", "after", "before")
     if by_place.is_empty() or by_place["ns"][-1] < least_share * total:
         return None
     after, before, ns = by_place.row(-1)
-    own = gaps.filter(pl.col("after") == after, pl.col("before") == before)
-    start, length = (own[c].to_numpy() for c in ("start", "ns"))
-    return Pause(after, before, _range(case, own), ns / total, union(start, start + length))
+    between = gaps.filter(pl.col("after") == after, pl.col("before") == before)
+    start, length = (between[c].to_numpy() for c in ("start", "ns"))
+    return ChiefGap(after, before, _range(case, between), ns / total, union(start, start + length))
 
 
-def seen_in_pause(case: Case, pause: Pause | None, covered: Spans) -> Seen:
-    """Return what samples say of hosts in a pause; without one, in all the time that it was sought in, `covered`."""
-    return seen_functions(case, pause.spans if pause else covered)
+def seen_in_gap(case: Case, gap: ChiefGap | None, covered: Spans) -> Seen:
+    """Return what samples say of hosts in a gap; without one, in all the time that it was sought in, `covered`."""
+    return seen_functions(case, gap.spans if gap else covered)
 
 
-def pause_text(pause: Pause | None) -> str:
+def where_text(gap: ChiefGap | None) -> str:
     """Return where to look for what the host does, to follow a verb; nothing where it does that at many places."""
-    if pause is None:
+    if gap is None:
         return ""
-    place = f" in `{short(pause.range, 40)}`" if pause.range else ""
-    share = "nearly all" if pause.share >= NEARLY_ALL.value else f"{100 * pause.share:.0f} %"
-    return f"{place} after `{short(pause.after, 40)}` and before `{short(pause.before, 40)}` ({share} of that time)"
+    place = f" in `{short(gap.range, 40)}`" if gap.range else ""
+    share = "nearly all" if gap.share >= NEARLY_ALL.value else f"{100 * gap.share:.0f} %"
+    return f"{place} after `{short(gap.after, 40)}` and before `{short(gap.before, 40)}` ({share} of that time)"
 
 
 def _gaps(case: Case, covered: Spans) -> pl.DataFrame:
