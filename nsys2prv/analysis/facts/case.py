@@ -15,8 +15,10 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.framework import Framework, framework_of
+from nsys2prv.analysis.facts.gaps import kept_time, starved_time
+from nsys2prv.analysis.facts.launchers import Launchers, find_launchers
 from nsys2prv.analysis.facts.long_steps import LongSteps, long_steps, step_begins
-from nsys2prv.analysis.facts.starved import Launchers, find_launchers, kept_time, starved, starved_time
+from nsys2prv.analysis.facts.starved import starved
 from nsys2prv.analysis.facts.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
-from nsys2prv.analysis.facts.starved import idle_gaps
+from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import tasks_of_devices
 from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
@@ -20,8 +20,8 @@ from nsys2prv.intervals.spans import Spans, union
 class ChiefGap(NamedTuple):
     """Idle times of devices between two activities: the names of these, and the innermost range that is mostly open.
 
-    `range`: empty without one; `share`: the part (of 1) that they have in the time without launched work; `spans`: these
-    times (ns of the trace).
+    `range`: empty without one; `share`: their part (of 1) of the time without launched work; `spans`: the idle times (ns
+    of the trace).
     """
 
     after: str
@@ -32,7 +32,7 @@ class ChiefGap(NamedTuple):
 
 
 class IdlePlaces(NamedTuple):
-    """Where devices have no launched work: in which gap (None: in many), and in which range of the host most of it is."""
+    """Where devices have no launched work: in which gap (None: in many), and mostly in which range of the host."""
 
     gap: ChiefGap | None
     range: str

@@ -7,7 +7,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.starved import idle_gaps
+from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.thresholds import ONE_PLACE, RECURS
 
 KEEP_SHAPES = Words(

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.starved import idle_gaps, idle_of_launchers
+from nsys2prv.analysis.facts.gaps import idle_gaps
+from nsys2prv.analysis.facts.launchers import idle_of_launchers
 from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NAMED_FUNCTION, NAMED_TOO
 from nsys2prv.analysis.frames import Run
 from nsys2prv.errors import Nsys2prvError, short

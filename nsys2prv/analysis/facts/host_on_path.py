@@ -14,8 +14,9 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import latecomer_ranks
+from nsys2prv.analysis.facts.launchers import calls_inside
 from nsys2prv.analysis.facts.recurring_cause import recurring_causes
-from nsys2prv.analysis.facts.starved import calls_inside, load_ranges
+from nsys2prv.analysis.facts.starved import load_ranges
 from nsys2prv.analysis.facts.system_time import system_time
 from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.analysis.interval_frames import covered_by

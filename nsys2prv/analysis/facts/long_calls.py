@@ -8,7 +8,8 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.starved import calls_in_gaps, idle_gaps
+from nsys2prv.analysis.facts.gaps import idle_gaps
+from nsys2prv.analysis.facts.launchers import calls_in_gaps
 from nsys2prv.analysis.facts.thresholds import LONG_CALL, ONE_PLACE
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.model.device_kinds import DeviceKind

@@ -5,23 +5,19 @@ Unlike IDLE_CAUSES, STARVED includes the time between iterations, and gives each
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.facts.system_time import system_time
-from nsys2prv.analysis.facts.thresholds import HANDOVER, IN_ROW
-from nsys2prv.analysis.facts.value_waits import value_waits
-from nsys2prv.analysis.frames import MPI, Run
-from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
+from nsys2prv.analysis.facts.gaps import idle_gaps, starved_time
+from nsys2prv.analysis.facts.launchers import Launchers, time_in_system
+from nsys2prv.analysis.facts.thresholds import IN_ROW
+from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
 from nsys2prv.analysis.iterations.phases import phase_of
 from nsys2prv.families.host.cuda_api import MANAGING_MEMORY
-from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, one_span, time_in, union
-from nsys2prv.run.steady import Window
+from nsys2prv.intervals.grouped import Axis
+from nsys2prv.intervals.spans import Indices, Spans, Times, difference, time_in
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: else, a thread allocated or freed memory; `system`: the thread that
@@ -46,68 +42,6 @@ PARTS = ("load", "allocating", "system", "synchronized", "launching")
 IS_ALLOCATION = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(MANAGING_MEMORY)
 
 
-class Gaps(NamedTuple):
-    """Idle times of the devices of a run, on an axis of the devices.
-
-    `users`: device and task; `found`: start, end, until (when the host had launched the next work), `caller_row`, the
-    thread of that launch, and `before`, how many activities of all devices begin before its end, in order of the axis.
-    """
-
-    axis: Axis
-    users: pl.DataFrame
-    found: pl.DataFrame
-
-
-class Launchers(NamedTuple):
-    """The threads that launch work: their rows, in order, and an axis of them.
-
-    `in_system`: the time on it in which they wait for the system (see system_time); `value_waits`: OS calls in which
-    main threads wait for values of the device: until these have handed on, no other thread waits for the system.
-    """
-
-    rows: Indices
-    axis: Axis
-    in_system: Spans
-    value_waits: pl.DataFrame
-
-
-def find_launchers(analysis: Analysis) -> Launchers:
-    """Find the threads that launch work in a run."""
-    rows = analysis.run.work["caller_row"].drop_nulls().unique().sort().to_numpy()
-    axis, waits = _axis(analysis, len(rows)), value_waits(analysis)
-    threads = analysis.run.work.select("task", row="caller_row").drop_nulls().unique()
-    threads = threads.with_columns(thread=pl.Series(np.searchsorted(rows, threads["row"].to_numpy()), dtype=pl.Int64))
-    awaited = waits.select("task", "start", end=pl.col("end") + round(HANDOVER.value)).join(threads, on="task")
-    in_system = difference(system_time(analysis.run, rows, axis), covered_by(axis, awaited, "thread"))
-    return Launchers(rows, axis, in_system, waits)
-
-
-def _axis(analysis: Analysis, groups: int) -> Axis:
-    """Return an axis of all the time of a run for some groups."""
-    run, window = analysis.run, analysis.window
-    # A wait may have begun before the window.
-    return axis_over(one_span(min(window.start, 0), max(window.end, run.duration)), groups)
-
-
-def idle_gaps(analysis: Analysis, covered: Spans) -> Gaps:
-    """Return the idle times of the devices within some time, such as `kept_time` (ns of the trace)."""
-    run = analysis.run
-    users = run.work.select("device", "task").unique().sort("device", "task")
-    axis = _axis(analysis, len(run.devices))
-    return Gaps(axis, users, _gaps(run.work, users, axis, covered))
-
-
-def kept_time(analysis: Analysis) -> Spans:
-    """Return the time that STARVED covers, without the iterations within it that are left out (on the host)."""
-    left = analysis.iterations.filter(~pl.col("steady")).with_columns(end_ns=pl.col("start_ns") + pl.col("total_ns"))
-    return difference(starved_time(analysis.window), union(left["start_ns"].to_numpy(), left["end_ns"].to_numpy()))
-
-
-def starved_time(window: Window) -> Spans:
-    """Return the time that STARVED covers: the window, with what lies between its iterations."""
-    return one_span(window.start, window.end) if window.iterations else window.spans
-
-
 def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window.
 
@@ -121,10 +55,10 @@ def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame) -> p
     in_mpi = difference(blocked["mpi"], in_load)
     in_allocation = difference(difference(blocked["allocation"], in_load), in_mpi)
     load, mpi, allocating = (_inside(spans, gaps) for spans in (in_load, in_mpi, in_allocation))
-    waited = _wait_before(blocked["synchronization"], gaps)
+    waited, system = _wait_before(blocked["synchronization"], gaps), time_in_system(launchers, idle)
     rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
     timed = (
-        gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited, system=_in_system(launchers, idle))
+        gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited, system=system)
         .with_columns(rest.clip(lower_bound=0).alias("rest"))
         .with_columns(pl.min_horizontal("rest", "system").alias("system"))
         .with_columns(
@@ -149,89 +83,9 @@ def load_ranges(analysis: Analysis) -> pl.DataFrame:
     return analysis.main_ranges.filter((phase_of(pl.col("text")) == "load").fill_null(False))
 
 
-def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> pl.DataFrame:
-    """Return start and until of each idle time, on the axis: its begin, and when the host had launched the next work.
-
-    Also `caller_row` and `before` (see Gaps). Devices without work have none.
-    """
-    # Between two activities of one launch, as nodes of a graph, the host has nothing left to launch.
-    same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(1) for c in ("device", "launched", "caller_row"))
-    columns = ("device", "launched", "caller_row", "goes_on")
-    ordered = work.sort("device", "start").select("start", *columns[:3], goes_on=same.fill_null(False))
-    idle = difference(axis.spread(whole), covered_by(axis, work, "device"))
-    used = np.isin(axis.group(idle.start), users["device"].to_numpy())
-    idle = Spans(idle.start[used], idle.end[used])
-    device = axis.group(idle.start)
-    at = np.searchsorted(axis.at(ordered["device"].to_numpy(), ordered["start"].to_numpy()), idle.end, side="left")
-    none = pl.DataFrame({"device": [-1], "launched": [None], "caller_row": [None], "goes_on": [False]})
-    nexts = pl.concat([ordered.select(columns), none])[at].with_columns(own=pl.Series(device))
-    known = nexts.select(pl.when(pl.col("device") == pl.col("own")).then(c).alias(c) for c in columns[1:])
-    launched = known["launched"]
-    # A launch takes a while to reach the device, which is part of it.
-    at_once = (pl.col("end") - pl.col("launched") <= LONGEST_EXPLAINED_LAG_NS) & ~pl.col("goes_on")
-    until = pl.when(at_once).then("end").otherwise(pl.col("launched").clip(pl.col("start"), pl.col("end")))
-    times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
-    timed = pl.DataFrame(times).with_columns(launched, nexts["goes_on"]).select(until=pl.coalesce(until, "start"))
-    return pl.DataFrame(
-        {
-            "start": idle.start,
-            "end": idle.end,
-            "until": axis.at(device, timed["until"].to_numpy()),
-            "before": at,
-            "caller_row": known["caller_row"].cast(pl.Int64),
-        }
-    )
-
-
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:
     start, until = gaps["start"].to_numpy(), gaps["until"].to_numpy()
     return pl.Series(time_in(spans, until) - time_in(spans, start), dtype=pl.Int64)
-
-
-def system_calls(run: Run, launchers: Launchers, gaps: Gaps) -> pl.DataFrame:
-    """Return `name`, `ns` and `calls` of the OS calls of threads that launch next, by their time in idle times.
-
-    Only time in which they wait for the system counts (see system_time).
-    """
-    idle = intersection(idle_of_launchers(launchers, gaps), launchers.in_system)
-    return calls_inside(run, launchers.rows, launchers.axis, idle, pl.col("kind") == "os")
-
-
-def calls_in_gaps(run: Run, launchers: Launchers, gaps: Gaps, chosen: pl.Expr) -> pl.DataFrame:
-    """Return `name`, `ns` and `calls` of the chosen calls of threads that launch next, by their time in idle times."""
-    return calls_inside(run, launchers.rows, launchers.axis, idle_of_launchers(launchers, gaps), chosen)
-
-
-def idle_of_launchers(launchers: Launchers, gaps: Gaps) -> Spans:
-    """Return the idle times after which each thread launches, on the axis of the threads."""
-    return launchers.axis.union(*_by_thread(launchers, gaps))
-
-
-def calls_inside(run: Run, threads: Indices, each: Axis, inside: Spans, chosen: pl.Expr) -> pl.DataFrame:
-    """Return `name`, `ns` and `calls` of the chosen calls of threads, by their time inside spans of the threads."""
-    calls = run.calls.filter(pl.col("row").is_in(pl.Series(threads).implode()), chosen)
-    thread = np.searchsorted(threads, calls["row"].to_numpy())
-    start, end = (each.at(thread, calls[c].to_numpy()) for c in ("start", "end"))
-    timed = calls.select(pl.col("name").cast(pl.String), ns=pl.Series(time_in(inside, end) - time_in(inside, start)))
-    by_name = timed.filter(pl.col("ns") > 0).group_by("name").agg(pl.col("ns").sum(), calls=pl.len())
-    return by_name.sort("ns", "name", descending=[True, False])
-
-
-def _in_system(launchers: Launchers, gaps: Gaps) -> pl.Series:
-    """Return how long (ns) the thread that launches next waits for the system in each idle time."""
-    thread, *times = _by_thread(launchers, gaps)
-    start, until = (launchers.axis.at(thread, time) for time in times)
-    ns = np.zeros(gaps.found.height, dtype=np.int64)
-    known = gaps.found["caller_row"].is_not_null().to_numpy()
-    ns[known] = time_in(launchers.in_system, until) - time_in(launchers.in_system, start)
-    return pl.Series(ns)
-
-
-def _by_thread(launchers: Launchers, gaps: Gaps) -> tuple[Indices, Times, Times]:
-    """Return thread (its number), start and until (ns) of the idle times after which a known thread launches."""
-    known = gaps.found.drop_nulls("caller_row")
-    start, until = (gaps.axis.time(known[c].to_numpy()) for c in ("start", "until"))
-    return np.searchsorted(launchers.rows, known["caller_row"].to_numpy()), start, until
 
 
 def _wait_before(waits: Spans, gaps: pl.DataFrame) -> pl.Series:

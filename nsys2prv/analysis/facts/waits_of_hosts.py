@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.starved import kept_time
+from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.thresholds import WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.interval_frames import cut_with_ns

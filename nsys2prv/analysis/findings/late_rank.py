@@ -14,6 +14,7 @@ from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
+from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import Latecomer, gains_less, latecomer_ranks
 from nsys2prv.analysis.facts.longer_call import longer_call
@@ -21,7 +22,6 @@ from nsys2prv.analysis.facts.many_operations import advice_on_operations
 from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
 from nsys2prv.analysis.facts.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
-from nsys2prv.analysis.facts.starved import kept_time
 from nsys2prv.analysis.facts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.facts.uneven_ranks import uneven_host

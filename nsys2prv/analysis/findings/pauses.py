@@ -12,7 +12,8 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.chief_gap import chief_gap, seen_in_gap, where_text
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import see_samples, seen_functions
-from nsys2prv.analysis.facts.starved import idle_gaps, system_calls
+from nsys2prv.analysis.facts.gaps import idle_gaps
+from nsys2prv.analysis.facts.launchers import os_calls_in_gaps
 from nsys2prv.analysis.facts.system_calls import FILE_CALLS, OF_FILES, OF_PROCESSES, PROCESS_CALLS
 from nsys2prv.analysis.facts.thresholds import ONE_PLACE, PAUSE
 from nsys2prv.analysis.findings.finding import Finding, severity_of
@@ -99,7 +100,7 @@ def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str,
         return f"devices compute for {text_ms(computing)} of it", {}, OF_COMPUTE
     gaps = idle_gaps(case.analysis, found)
     idle = int((gaps.found["until"] - gaps.found["start"]).sum())
-    calls = system_calls(case.run, case.launchers, gaps)
+    calls = os_calls_in_gaps(case.run, case.launchers, gaps)
     if calls.is_empty() or calls["ns"][0] < ONE_PLACE.value * idle:
         gap = chief_gap(case, found)
         seen = seen_in_gap(case, gap, found)

@@ -10,8 +10,10 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.chief_cause import interpreter_lock
 from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, iterations_that_load
 from nsys2prv.analysis.facts.functions_of_hosts import seen_functions
+from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time
 from nsys2prv.analysis.facts.host_on_path import in_system, waiting_title
-from nsys2prv.analysis.facts.starved import Gaps, idle_gaps, kept_time, longest_at, system_calls
+from nsys2prv.analysis.facts.launchers import os_calls_in_gaps
+from nsys2prv.analysis.facts.starved import longest_at
 from nsys2prv.analysis.facts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.thresholds import IN_TURN, ONE_PLACE
 from nsys2prv.analysis.findings.finding import Finding
@@ -36,7 +38,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         name = on_path.call
         of_call = {"calls": on_path.calls, "path_in_call_ns": round(on_path.call_ns)}
     else:
-        in_gaps = system_calls(case.run, case.launchers, gaps)
+        in_gaps = os_calls_in_gaps(case.run, case.launchers, gaps)
         # An idle time may go on into an iteration that is left out, and have its calls there.
         if in_gaps.is_empty():
             return
