@@ -89,7 +89,7 @@ def read_prv(path: Path | str) -> Trace:
     path = Path(path)
     head, _, body = _content(path).partition(b"\n")
     header = read_header(path, head.decode(errors="replace"))
-    types, values, precision = _pcf(_beside(path, ".pcf"))
+    labels = _labels(_beside(path, ".pcf"))
     try:
         lines = _lines(body)
         if lines["rest"].null_count():
@@ -98,14 +98,14 @@ def read_prv(path: Path | str) -> Trace:
             header=header,
             events=_scaled(
                 pairs(lines.filter(pl.col("kind") == str(EVENT_RECORD)), "line", "cpu", "task", "thread", "time"),
-                precision,
+                labels.precision,
             ),
             messages=_messages(lines.filter(pl.col("kind") == str(MESSAGE_RECORD))),
             states=_states(lines.filter(pl.col("kind") == str(STATE_RECORD))),
-            types=types,
-            values=values,
+            types=labels.types,
+            values=labels.values,
             names=_row(_beside(path, ".row")),
-            precision=precision,
+            precision=labels.precision,
         )
     except pl.exceptions.PolarsError as error:
         cause = str(error).splitlines()[0]
@@ -176,11 +176,17 @@ def _scaled(events: pl.DataFrame, precision: Mapping[int, int]) -> pl.DataFrame:
     return events.with_columns(scaled=pl.col("value") / divisor)
 
 
-def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]], dict[int, int]]:
-    """Return the labels of types, the labels of the values of each, and decimal places of the values."""
-    types: dict[int, str] = {}
-    values: dict[int, dict[int, str]] = {}
-    precision: dict[int, int] = {}
+class _Labels(NamedTuple):
+    """What a PCF says of event types by number: their labels, the labels of the values of each, and decimal places."""
+
+    types: dict[int, str]
+    values: dict[int, dict[int, str]]
+    precision: dict[int, int]
+
+
+def _labels(lines: list[str]) -> _Labels:
+    """Return the labels in the lines of a PCF."""
+    found = _Labels({}, {}, {})
     current: list[int] = []
     section = ""
     for line in lines:
@@ -188,14 +194,14 @@ def _pcf(lines: list[str]) -> tuple[dict[int, str], dict[int, dict[int, str]], d
         if text in ("EVENT_TYPE", "VALUES", "STATES", "STATES_COLOR", "DEFAULT_OPTIONS", "DEFAULT_SEMANTIC"):
             section, current = text, current if text == "VALUES" else []
         elif section == "EVENT_TYPE" and (match := re.match(r"\d+\s+(\d+)\s+(.*)", text)):
-            types[int(match[1])] = match[2]
+            found.types[int(match[1])] = match[2]
             current.append(int(match[1]))
         elif section == "EVENT_TYPE" and (match := re.match(r"PRECISION\s+(\d+)", text)):
-            precision.update(dict.fromkeys(current, int(match[1])))
+            found.precision.update(dict.fromkeys(current, int(match[1])))
         elif section == "VALUES" and (match := re.match(r"(-?\d+)\s+(.*)", text)):
             for number in current:
-                values.setdefault(number, {})[int(match[1])] = match[2]
-    return types, values, precision
+                found.values.setdefault(number, {})[int(match[1])] = match[2]
+    return found
 
 
 def _row(lines: list[str]) -> dict[str, tuple[str, ...]]:

@@ -56,6 +56,13 @@ class KernelTime(NamedTuple):
         return f"{text_ms(self.device_ns)} {self.unit}{path if self.path_ns < ON_PATH.value * self.device_ns else ''}"
 
 
+class IdleTime(NamedTuple):
+    """A part of STARVED (ns of an iteration): of the device with the least of it, and the mean of all devices."""
+
+    least_ns: float
+    mean_ns: float
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """An analysis, with the tables that most rules need. It hashes by identity, for the facts that are found `once`.
@@ -196,10 +203,10 @@ class Case:
         start = self.run.work.filter(chosen, pl.col("start") >= self.analysis.window.start)["start"].min()
         return start if isinstance(start, int) else None
 
-    def idle(self, part: str) -> tuple[float, float]:
-        """Return a part of STARVED (ns of an iteration): of the device with the least of it, and the mean."""
+    def idle(self, part: str) -> IdleTime:
+        """Return a part of STARVED, 0 without devices."""
         times = self.idle_of_devices(part)
-        return (min(times), sum(times) / len(times)) if times else (0.0, 0.0)
+        return IdleTime(min(times), sum(times) / len(times)) if times else IdleTime(0.0, 0.0)
 
     def idle_of_devices(self, part: str) -> list[float]:
         """Return a part of STARVED of each device (ns of an iteration).

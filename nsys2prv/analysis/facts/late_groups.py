@@ -40,8 +40,8 @@ def find_group(case: Case) -> LateGroup | None:
     if len(members) < 2 or bubble(case):
         return None
     net = (_usual_wait(pairs, others, members) - _usual_wait(pairs, members, others)) / case.step_count
-    mean, computes = compute_of_ranks(case)
-    usual, usual_of_others = (np.median([computes.get(rank, mean) for rank in side]) for side in (members, others))
+    mean, by_rank = compute_of_ranks(case)
+    usual, usual_of_others = (np.median([by_rank.get(rank, mean) for rank in side]) for side in (members, others))
     alone = max((one.net_ns for one in awaited_ranks(case)), default=0.0)
     least = max(LATE.value * case.iteration_ns, alone / SINGLE.value, (usual - usual_of_others) / LONGER_COMPUTE.value)
     if net < least:

@@ -37,6 +37,13 @@ class Latecomer(NamedTuple):
         return self.longer_ns >= LONGER_COMPUTE.value * self.net_ns
 
 
+class ComputeOfRanks(NamedTuple):
+    """The time that devices compute (ns of an iteration): the mean of all, and by rank that of its longest one."""
+
+    mean_ns: float
+    by_rank: dict[int, float]
+
+
 def gains_less(cost: float, delay: float) -> str:
     """Return the end of a title that says what can be gained, if that is far less than the delay; else nothing (ns)."""
     if cost >= GAINED.value * delay:
@@ -57,8 +64,8 @@ def latecomer_devices(case: Case) -> list[Latecomer]:
 @once
 def awaited_ranks(case: Case) -> tuple[Latecomer, ...]:
     """Return the ranks that others wait for, the latest first."""
-    mean, computes = compute_of_ranks(case)
-    return tuple(_awaited(pairs_of_ranks(case), computes, mean, case.step_count))
+    compute = compute_of_ranks(case)
+    return tuple(_awaited(pairs_of_ranks(case), compute.by_rank, compute.mean_ns, case.step_count))
 
 
 def pairs_of_ranks(case: Case) -> pl.DataFrame:
@@ -118,8 +125,8 @@ def _awaited(pairs: pl.DataFrame, computes: Mapping[int, float], mean: float, st
     return sorted(found, key=lambda one: (-one.net_ns, one.member))
 
 
-def compute_of_ranks(case: Case) -> tuple[float, dict[int, float]]:
-    """Return the time (ns of an iteration) that devices compute: the mean, and by rank that of its longest device."""
+def compute_of_ranks(case: Case) -> ComputeOfRanks:
+    """Return how long the devices of each rank compute that has a share of its work there (see shared_compute)."""
     shared = shared_compute(case)
     times = [time for own in shared.values() for time in own.values()]
-    return sum(times) / max(len(times), 1), {rank: max(own.values()) for rank, own in shared.items()}
+    return ComputeOfRanks(sum(times) / max(len(times), 1), {rank: max(own.values()) for rank, own in shared.items()})

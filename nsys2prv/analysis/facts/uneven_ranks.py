@@ -92,5 +92,6 @@ def worked(case: Case) -> dict[int, float]:
 
 
 def mean_worked(case: Case) -> float:
+    """Return how long the ranks of a run without devices are outside of MPI (ns of an iteration, the mean)."""
     times = worked(case).values()
     return sum(times) / len(times)

@@ -69,25 +69,34 @@ def place(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> Placed
     `profiled`: `key` and SHAPE in the order of profiling; `launches`: ORDERED_LAUNCH; `column`: that of ORDERED_LAUNCH
     which `key` is like.
     """
-    there, own, alike, profiled_alike = _numbered(profiled, launches, column)
+    launched, kernels = _numbered(profiled, launches, column)
+    own, there = kernels.numbers, launched.numbers
     known = np.isin(own, there)
     if not known.any():
         return Placed(np.full(len(own), NOWHERE), 0, Placing.NOWHERE)
-    if len(places := occurrences_of(own, there[alike])):
-        return Placed(alike[places[0] + np.arange(len(own))], int(known.sum()), Placing.IN_ORDER, len(places))
+    if len(places := occurrences_of(own, there[launched.shared])):
+        at = launched.shared[places[0] + np.arange(len(own))]
+        return Placed(at, int(known.sum()), Placing.IN_ORDER, len(places))
     if known.mean() < LEAST_KNOWN:
         return Placed(np.full(len(own), NOWHERE), int(known.sum()), Placing.FEW)
-    if len(places := occurrences_of(there[alike], own[profiled_alike])):
+    if len(places := occurrences_of(there[launched.shared], own[kernels.shared])):
         at = np.full(len(own), NOWHERE)
-        at[profiled_alike[places[0] + np.arange(len(alike))]] = alike
+        at[kernels.shared[places[0] + np.arange(len(launched.shared))]] = launched.shared
         return Placed(at, int(known.sum()), Placing.AROUND, len(places))
     return Placed(_nth(own, there), int(known.sum()), Placing.BY_OCCURRENCE)
 
 
-def _numbered(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> tuple[Indices, Indices, Indices, Indices]:
-    """Number launches and profiled kernels, those of one name and SHAPE alike; return also which share their names.
+class _Numbered(NamedTuple):
+    """Launches, or profiled kernels: a number for each, and the positions of those whose names the others share."""
 
-    The last two are positions, of launches and of profiled kernels. A shape that the profile lacks does not count.
+    numbers: Indices
+    shared: Indices
+
+
+def _numbered(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> tuple[_Numbered, _Numbered]:
+    """Number launches and profiled kernels, those of one name and SHAPE alike.
+
+    A shape that the profile lacks does not count.
     """
     shape = [c for c in SHAPE if profiled[c].null_count() < profiled.height]
     # Launches are many, kernels that differ are few.
@@ -100,7 +109,10 @@ def _numbered(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> tu
     at = np.searchsorted(sorts, launches["sort"].to_numpy())
     count = len(sorts)
     alike, profiled_alike = np.isin(name[:count], name[count:])[at], np.isin(name[count:], name[:count])
-    return codes[:count][at], codes[count:], np.flatnonzero(alike), np.flatnonzero(profiled_alike)
+    return (
+        _Numbered(codes[:count][at], np.flatnonzero(alike)),
+        _Numbered(codes[count:], np.flatnonzero(profiled_alike)),
+    )
 
 
 def occurrences_of(sequence: Indices, among: Indices) -> Indices:
