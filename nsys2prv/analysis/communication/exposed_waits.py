@@ -45,25 +45,12 @@ WAITING_OF_GPUS = {
 
 def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
     """Return EXPOSED by rank, rank waited for, their devices, kind and operation. `exchanges`: EXCHANGE."""
-    times = ("start", "since", "ready", "end")
-    known = since_recorded(run, exchanges)
-    computed = zip(times, computed_until(run, known, window, times), strict=True)
-    timed = _late_devices(known).with_columns(
-        *(pl.Series(f"in_{c}", time_in(window, known[c].to_numpy())) for c in times),
-        *(pl.Series(f"computed_{c}", until) for c, until in computed),
-    )
-    waiting, transfer = _length("in", "since", "ready"), _length("in", "ready", "end")
-    parts = timed.with_columns(
-        waiting_ns=waiting,
-        transfer_ns=transfer,
-        exposed_waiting_ns=waiting - _length("computed", "since", "ready"),
-        unrecorded_ns=_length("in", "start", "since"),
-        exposed_transfer_ns=transfer - _length("computed", "ready", "end"),
-        **{
-            name: pl.col(column).replace_strict(run.ranks, default=None, return_dtype=pl.Int64)
-            for name, column in (("rank", "task"), ("waited_for", "waited_for"))
-        },
-    ).filter(pl.sum_horizontal("waiting_ns", "unrecorded_ns", "transfer_ns") > 0)
+    ranks = {
+        name: pl.col(column).replace_strict(run.ranks, default=None, return_dtype=pl.Int64)
+        for name, column in (("rank", "task"), ("waited_for", "waited_for"))
+    }
+    parts = _late_devices(_parts(run, since_recorded(run, exchanges), window)).with_columns(**ranks)
+    parts = parts.filter(pl.sum_horizontal("waiting_ns", "unrecorded_ns", "transfer_ns") > 0)
     sums = [pl.col(c).sum() for c in EXPOSED if c == "bytes" or c.endswith("_ns")]
     key = ("rank", "waited_for", "device", "late_device")
     by_pair = parts.group_by(*key, pl.col("kind").cast(pl.String), "operation").agg(
@@ -77,6 +64,25 @@ def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
     )
 
 
+def _parts(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Add the parts of each exchange inside the window, as EXPOSED has them (ns). `exchanges`: see since_recorded.
+
+    `unrecorded_ns` comes first, until `since`, then waiting, until `ready`, then transfer.
+    """
+    times = ("start", "since", "ready", "end")
+    inside = {c: time_in(window, exchanges[c].to_numpy()) for c in times}
+    computed = dict(zip(times, computed_until(run, exchanges, window, times), strict=True))
+    waiting, transfer = inside["ready"] - inside["since"], inside["end"] - inside["ready"]
+    parts = {
+        "unrecorded_ns": inside["since"] - inside["start"],
+        "waiting_ns": waiting,
+        "exposed_waiting_ns": waiting - (computed["ready"] - computed["since"]),
+        "transfer_ns": transfer,
+        "exposed_transfer_ns": transfer - (computed["end"] - computed["ready"]),
+    }
+    return exchanges.with_columns(pl.Series(name, ns, dtype=pl.Int64) for name, ns in parts.items())
+
+
 def _late_devices(exchanges: pl.DataFrame) -> pl.DataFrame:
     """Add `late_device` to EXCHANGE, and clear `device` for ranks with one device."""
     several = exchanges.filter(
@@ -86,10 +92,6 @@ def _late_devices(exchanges: pl.DataFrame) -> pl.DataFrame:
     of_several = pl.col("task").is_in(several["task"].unique().implode())
     own = of_several & (pl.col("waited_for") == pl.col("task"))
     return joined.with_columns(device=pl.when(of_several).then("device"), late_device=pl.when(own).then("late_device"))
-
-
-def _length(what: str, low: str, high: str) -> pl.Expr:
-    return pl.col(f"{what}_{high}") - pl.col(f"{what}_{low}")
 
 
 def waiting_of_gpus(run: Run, exposed: pl.DataFrame) -> pl.DataFrame:

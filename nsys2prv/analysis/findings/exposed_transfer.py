@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
@@ -35,11 +36,65 @@ ADVICE_PROGRESS = (
 )
 
 
+class _Chief(NamedTuple):
+    """The operations of one kind that have most of the exposed transfers. Times (ns) and bytes of the whole window.
+
+    `names`: of the first of them, `table`: operation, transfer_ns and exposed_transfer_ns of each; `most_of_rank_ns`:
+    the exposed transfers of the rank that has most, the other sums are of all ranks; `at`: begin of the longest one.
+    """
+
+    kind: str
+    names: str
+    table: pl.DataFrame
+    transfer_ns: float
+    exposed_ns: float
+    bytes: float
+    most_of_rank_ns: float
+    at: int
+
+
 def exposed_transfer(case: Case) -> Iterator[Finding]:
     """Yield what transfers cost, by the prediction for an ideal network, or the host that is as slow as they are."""
-    moved = case.exposed
-    if moved.is_empty() or case.unmatched >= MOSTLY_UNMATCHED.value:
+    if case.exposed.is_empty() or case.unmatched >= MOSTLY_UNMATCHED.value:
         return
+    chief = _chief_operations(case.exposed)
+    each = 1 / case.exposed["rank"].n_unique() / case.step_count
+    exposed, most_of_rank = chief.exposed_ns * each, chief.most_of_rank_ns / case.step_count
+    # A replay takes for transfers what it cannot tell from them, such as waiting for ranks that were not chosen. Where
+    # all ranks are known, transfers of those that hand on what they received add up.
+    gain = min(case.gain("transfer=0"), most_of_rank if case.run.unchosen else chief.exposed_ns / case.step_count)
+    # One rank alone has less: what others take is on the critical path, too.
+    in_turn = " (transfers of several ranks add up)" if gain > most_of_rank else ""
+    if not gain or gain < LOW.value * case.iteration_ns:
+        yield from _as_slow_hosts(case, chief.names, exposed, chief.at)
+        return
+    # What fewer collectives save is a finding of its own.
+    fewer = saved_by_reducing_once(case)
+    rest = gain - fewer
+    if rest < LOW.value * case.iteration_ns:
+        return
+    yield Finding(
+        "exposed-transfer",
+        f"Transfers ({chief.names}) are not hidden: an ideal network would save {text_ms(rest)} {case.unit}"
+        f"{' beyond what fewer collectives save' if fewer else ''}{in_turn}, a real one about half",
+        ATTAINABLE.value * rest,
+        ADVICE_PROGRESS if _asynchronous(chief.table) else _advice(case, chief.kind, exposed),
+        evidence={
+            "operation": chief.names,
+            "gain_without_transfers_ns": round(gain),
+            "transfer_ns": round(chief.transfer_ns * each),
+            "exposed_transfer_ns": round(exposed),
+            "bytes": round(chief.bytes * each),
+            "gb_s": round(chief.bytes / chief.transfer_ns if chief.transfer_ns else 0.0, 3),
+        },
+        command="nsys2prv whatif RUN --set 'transfer*0.5'",
+        cfg="analysis/overlap_of_window" if chief.kind == NCCL else "analysis/host_mpi",
+        at_ns=chief.at,
+    )
+
+
+def _chief_operations(moved: pl.DataFrame) -> _Chief:
+    """Return the operations of one kind with most of the exposed transfers. `moved`: EXPOSED, not empty."""
     by_operation = (
         moved.group_by("kind", "operation")
         .agg(
@@ -51,45 +106,12 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     kind, at = by_operation.row(0)[0], by_operation.row(0)[-1]
     most = pl.col("exposed_transfer_ns").max()
     named = by_operation.filter(pl.col("kind") == kind, pl.col("exposed_transfer_ns") >= NAMED.value * most)
-    operation = ", ".join(named["operation"].head(OPERATIONS_NAMED))
     transfer, exposed, size = named.select(pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum()).row(0)
-    ranks = max(moved["rank"].n_unique(), 1)
     of_named = moved.join(named, on=["kind", "operation"], how="semi")
     by_rank = of_named.group_by("rank").agg(pl.sum("exposed_transfer_ns"))
-    most_of_rank = float(by_rank["exposed_transfer_ns"].max() or 0) / case.step_count  # type: ignore[arg-type]
-    rate = size / transfer if transfer else 0.0
-    each = 1 / ranks / case.step_count
-    # A replay takes for transfers what it cannot tell from them, such as waiting for ranks that were not chosen. Where
-    # all ranks are known, transfers of those that hand on what they received add up.
-    gain = min(case.gain("transfer=0"), most_of_rank if case.run.unchosen else exposed / case.step_count)
-    # One rank alone has less: what others take is on the critical path, too.
-    in_turn = " (transfers of several ranks add up)" if gain > most_of_rank else ""
-    if not gain or gain < LOW.value * case.iteration_ns:
-        yield from _as_slow_hosts(case, operation, exposed * each, at)
-        return
-    # What fewer collectives save is a finding of its own.
-    fewer = saved_by_reducing_once(case)
-    rest = gain - fewer
-    if rest < LOW.value * case.iteration_ns:
-        return
-    yield Finding(
-        "exposed-transfer",
-        f"Transfers ({operation}) are not hidden: an ideal network would save {text_ms(rest)} {case.unit}"
-        f"{' beyond what fewer collectives save' if fewer else ''}{in_turn}, a real one about half",
-        ATTAINABLE.value * rest,
-        ADVICE_PROGRESS if _asynchronous(named) else _advice(case, kind, exposed * each),
-        evidence={
-            "operation": operation,
-            "gain_without_transfers_ns": round(gain),
-            "transfer_ns": round(transfer * each),
-            "exposed_transfer_ns": round(exposed * each),
-            "bytes": round(size * each),
-            "gb_s": round(rate, 3),
-        },
-        command="nsys2prv whatif RUN --set 'transfer*0.5'",
-        cfg="analysis/overlap_of_window" if kind == NCCL else "analysis/host_mpi",
-        at_ns=at,
-    )
+    most_of_rank = float(by_rank["exposed_transfer_ns"].max() or 0)  # type: ignore[arg-type]
+    names = ", ".join(named["operation"].head(OPERATIONS_NAMED))
+    return _Chief(kind, names, named, transfer, exposed, size, most_of_rank, at)
 
 
 def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Iterator[Finding]:
@@ -98,7 +120,7 @@ def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Itera
     if not waits or not case.iteration_ns:
         return
     busiest = min(waits, key=lambda rank: (waits[rank], rank))
-    busy, (_, idle) = 1 - waits[busiest] / case.iteration_ns, case.idle("launching")
+    busy, idle = 1 - waits[busiest] / case.iteration_ns, case.idle("launching").mean_ns
     if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or idle >= MEDIUM.value * case.iteration_ns:
         return
     yield Finding(

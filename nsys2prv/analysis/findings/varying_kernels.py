@@ -22,8 +22,47 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
     """
     if case.step_count < FEWEST_PLACES.value:
         return
+    spread = _spread(case)
+    if spread.is_empty():
+        return
+    most = spread.with_columns(pl.col("name").cast(pl.String)).row(0, named=True)
+    name = most["name"]
+    cost = min(most["lost"] / case.step_count, case.on_path(pl.col("name") == name))
+    of_two_lengths = most["in_two"] >= TWO_LENGTHS.value
+    lengths = (
+        f"either {text_ms(most['short'])} or {text_ms(most['long'])}"
+        if of_two_lengths
+        else f"{text_ms(most['usual'])}, and up to {text_ms(most['longest'])}"
+    )
+    yield Finding(
+        "varying-kernels",
+        f"`{short(name, 40)}` takes {lengths}: {text_ms(cost)} {case.unit}",
+        cost,
+        "Compare its slow and fast runs in the trace: what runs beside it, clocks (nvidia-smi -q -d PERFORMANCE), and "
+        "input that differs.",
+        ranks=(case.run.rank(most["task"]),),
+        evidence={
+            "kernel": name,
+            "p90_by_p10": round(most["ratio"], 3),
+            "median_ns": round(most["usual"]),
+            "longest_ns": most["longest"],
+            "of_two_lengths": of_two_lengths,
+        },
+        confidence="low",
+        command="nsys2prv analyze RUN --show kernels",
+        cfg="analysis/kernel_durations_beside_nccl",
+        at_ns=int(most["at"]),
+    )
+
+
+def _spread(case: Case) -> pl.DataFrame:
+    """Return the times of the kernels that vary, what loses most first: device, task, name, shape and count of each.
+
+    `short`, `long`: the 1st and 9th decile (ns), `ratio`: their quotient, `in_two`: the share (of 1) of the times near
+    them; `usual`: the median, `lost`: what all take longer than that, `longest`, and `at`, its begin (ns).
+    """
     work = whole_with_ns(case.run.work.filter(pl.col("kind").is_in(USEFUL_KINDS)), case.analysis.window.spans)
-    spread = (
+    return (
         work.group_by("device", "task", "name", "shape")
         .agg(
             count=pl.len(),
@@ -41,37 +80,6 @@ def varying_kernels(case: Case) -> Iterator[Finding]:
             pl.col("count") <= case.step_count, pl.col("count") >= FEWEST_PLACES.value, pl.col("ratio") > VARYING.value
         )
         .sort(-pl.col("lost"), "name", "device", "task", "shape")
-    )
-    if spread.is_empty():
-        return
-    task, name, ratio, usual, lost, longest, at, *modes = spread.select(
-        "task", pl.col("name").cast(pl.String), *("ratio", "usual", "lost", "longest", "at", "short", "long", "in_two")
-    ).row(0)
-    cost = min(lost / case.step_count, case.on_path(pl.col("name") == name))
-    two = modes[2] >= TWO_LENGTHS.value
-    lengths = (
-        f"either {text_ms(modes[0])} or {text_ms(modes[1])}"
-        if two
-        else f"{text_ms(usual)}, and up to {text_ms(longest)}"
-    )
-    yield Finding(
-        "varying-kernels",
-        f"`{short(name, 40)}` takes {lengths}: {text_ms(cost)} {case.unit}",
-        cost,
-        "Compare its slow and fast runs in the trace: what runs beside it, clocks (nvidia-smi -q -d PERFORMANCE), and "
-        "input that differs.",
-        ranks=(case.run.rank(task),),
-        evidence={
-            "kernel": name,
-            "p90_by_p10": round(ratio, 3),
-            "median_ns": round(usual),
-            "longest_ns": longest,
-            "of_two_lengths": two,
-        },
-        confidence="low",
-        command="nsys2prv analyze RUN --show kernels",
-        cfg="analysis/kernel_durations_beside_nccl",
-        at_ns=int(at),
     )
 
 
