@@ -23,7 +23,7 @@ from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.match.match import MatchedPartition, match, partition_borders
 from nsys2prv.pipeline.match.sequences import MatchKeys
 from nsys2prv.pipeline.match.waiting import store_waiting
-from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.progress import Progress

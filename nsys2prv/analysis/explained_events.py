@@ -28,8 +28,7 @@ from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE, LAUNCH_QUEUE
 from nsys2prv.model.limits import Limits
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.encode.encoding_input import RunEvents
-from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.points import row_points
+from nsys2prv.pipeline.store.points import Points, row_points
 from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 from nsys2prv.run.numbering import number_texts
 from nsys2prv.run.plan import Plan

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timelines import examples
 
-from nsys2prv.pipeline.store.combinations import Points, combinations, merged_points, pairs_of
+from nsys2prv.pipeline.store.combinations import combinations, pairs_of
+from nsys2prv.pipeline.store.points import Points, merged_points
 
 SCHEMA = {"slot": pl.UInt16(), "value": pl.Int64(), "extent": pl.Int64()}
 Row = tuple[int, int, int | None]

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from nsys2prv.model.limits import DEFAULT_LIMITS
-from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.spill import SpillOf, hold_points
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.encoding_windows import window_borders

@@ -20,8 +20,8 @@ from nsys2prv.intervals.spans import Spans, union
 class ChiefGap(NamedTuple):
     """Idle times of devices between two activities: the names of these, and the innermost range that is mostly open.
 
-    `range`: empty without one; `share`: their part (of 1) of the time without launched work; `spans`: the idle times (ns
-    of the trace).
+    `range`: empty without one; `share`: their part (of 1) of the time without launched work; `spans`: the idle times in
+    ns of the trace.
     """
 
     after: str

@@ -15,8 +15,7 @@ from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL, OTHER_STALL
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.encode.encoding_input import RunEvents
-from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.points import row_points
+from nsys2prv.pipeline.store.points import Points, row_points
 from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.encode.encode import WindowCounts, merged_lines
 from nsys2prv.pipeline.encode.encoding_input import Bundles, EncodingInput
-from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers, map_ahead
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread

@@ -18,7 +18,8 @@ from nsys2prv.pipeline.extract.metric_files import MetricFiles
 from nsys2prv.pipeline.extract.place_samples import PlaceSamples, samples_of
 from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.store import points
-from nsys2prv.pipeline.store.combinations import Points, merged_points, pairs_of
+from nsys2prv.pipeline.store.combinations import pairs_of
+from nsys2prv.pipeline.store.points import Points, merged_points
 from nsys2prv.pipeline.store.spill import SpillOf, hold_points, write_spill
 from nsys2prv.run.report_summary import PLACE_USE, Spill
 

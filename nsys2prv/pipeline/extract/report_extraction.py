@@ -28,7 +28,7 @@ from nsys2prv.pipeline.extract.metric_files import spill_metrics
 from nsys2prv.pipeline.extract.place_samples import finished
 from nsys2prv.pipeline.extract.point_writer import PointWriter
 from nsys2prv.pipeline.extract.report_part import ReportPart
-from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.spill import SpillOf, write_spill
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table

@@ -20,7 +20,7 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.match.sequences import MatchKeys, continue_sequences
 from nsys2prv.pipeline.match.waiting import arrivals_of, store_waiting
-from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread

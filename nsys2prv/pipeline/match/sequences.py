@@ -14,7 +14,7 @@ import polars as pl
 
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, IDENTITY, OF_COLLECTIVES, OPERATION_END
-from nsys2prv.pipeline.store.combinations import Points
+from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, write_spill
 from nsys2prv.run.matching.match_keys import end_keys
 from nsys2prv.run.plan import Plan

@@ -17,8 +17,7 @@ import polars as pl
 from nsys2prv.families.waiting import FAMILY
 from nsys2prv.model import event_types
 from nsys2prv.model.limits import Limits
-from nsys2prv.pipeline.store.combinations import Points
-from nsys2prv.pipeline.store.points import row_points
+from nsys2prv.pipeline.store.points import Points, row_points
 from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread

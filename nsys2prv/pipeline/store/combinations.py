@@ -5,24 +5,13 @@ Each distinct combination is stored once, and points name it by number: it becom
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import numpy as np
 import polars as pl
 
 # The columns of a combination beside attributes. `intervals`: the number of intervals that have it.
 COMBINATION = {"slot": pl.UInt16(), "value": pl.Int64(), "intervals": pl.UInt32()}
-
-
-class Points(NamedTuple):
-    """Points sorted by time; those of events have a column `combination`, the number of a row of `combinations`.
-
-    These have the columns of COMBINATION and one an attribute, null where it is not written.
-    """
-
-    data: pl.DataFrame
-    combinations: pl.DataFrame | None = None
 
 
 def pairs_of(combinations: pl.DataFrame) -> Mapping[str, int]:
@@ -51,19 +40,3 @@ def combinations(rows: pl.DataFrame) -> tuple[pl.Series, pl.DataFrame]:
             attributes = [pl.when(pl.col(a) != 0).then(pl.col(a)) for a in rows.columns[2:]]
             return at, table.select(*rows.columns[:2], intervals, *attributes)
         seed += 1
-
-
-def merged_points(parts: Sequence[Points]) -> Points:
-    """Merge the points of all parts in order of time, and number each part's combinations on from those before."""
-    if len(parts) == 1:
-        return parts[0]
-    tables: list[pl.DataFrame] = []
-    data = []
-    for points, table in parts:
-        if table is not None:
-            before = pl.lit(sum(t.height for t in tables), pl.UInt32)
-            points = points.with_columns(pl.col("combination") + before)
-            tables.append(table)
-        data.append(points)
-    in_order = pl.concat(data).sort("time", maintain_order=True)
-    return Points(in_order, pl.concat(tables, how="diagonal") if tables else None)

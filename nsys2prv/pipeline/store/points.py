@@ -8,6 +8,7 @@ still open: where calls last a fixed share of a run, reading grows with the squa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -30,7 +31,7 @@ from nsys2prv.model.event_types import (
 )
 from nsys2prv.model.frames import EMPTY, Intervals, Messages, States
 from nsys2prv.model.losses import Loss, Tally
-from nsys2prv.pipeline.store.combinations import Points, combinations
+from nsys2prv.pipeline.store.combinations import combinations
 
 END, BEGIN = 0, 1
 # Attributes of an interval that analysis needs beside its type and value.
@@ -42,6 +43,16 @@ WHOLE_ATTRIBUTES = tuple(
         *(NCCL_BYTES, NCCL_COMMUNICATOR, NCCL_OPERATION),
     )
 )
+
+
+class Points(NamedTuple):
+    """Points sorted by time; those of events have a column `combination`, the number of a row of `combinations`.
+
+    These have the columns of COMBINATION and one an attribute, null where it is not written.
+    """
+
+    data: pl.DataFrame
+    combinations: pl.DataFrame | None = None
 
 
 def meeting(frame: Intervals, span: Span | None) -> Intervals:
@@ -116,6 +127,22 @@ def event_points(frame: Intervals) -> Points:
 
 def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:
     return pl.when(pl.col(attribute) != 0).then(value).alias(attribute)
+
+
+def merged_points(parts: Sequence[Points]) -> Points:
+    """Merge the points of all parts in order of time, and number each part's combinations on from those before."""
+    if len(parts) == 1:
+        return parts[0]
+    tables: list[pl.DataFrame] = []
+    data = []
+    for points, table in parts:
+        if table is not None:
+            before = pl.lit(sum(t.height for t in tables), pl.UInt32)
+            points = points.with_columns(pl.col("combination") + before)
+            tables.append(table)
+        data.append(points)
+    in_order = pl.concat(data).sort("time", maintain_order=True)
+    return Points(in_order, pl.concat(tables, how="diagonal") if tables else None)
 
 
 def whole_intervals(frame: Intervals, attributes: tuple[str, ...]) -> Points:

@@ -18,7 +18,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.errors import not_written
-from nsys2prv.pipeline.store.combinations import Points, pairs_of
+from nsys2prv.pipeline.store.combinations import pairs_of
+from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.workers.partial_files import reading, replacing
 from nsys2prv.run.report_summary import Spill, SpillKind
 
