@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import polars as pl
 
@@ -42,16 +43,21 @@ ADVICE_COMPUTE = (
 )
 
 
+class _Late(NamedTuple):
+    """Ranks and devices that are late, which are other findings; and the longest wait for one (ns of an iteration)."""
+
+    ranks: tuple[int, ...]
+    devices: tuple[int, ...]
+    longest_ns: float
+
+
 def exposed_waiting(case: Case) -> Iterator[Finding]:
     """Yield the waiting that no late rank, no recurring cause, no late GPU and no pipeline explains."""
     waits = case.exposed
     if waits.is_empty() or bubble(case):
         return
-    group = find_group(case)
-    found, devices = latecomer_ranks(case), latecomer_devices(case)
-    late, late_device = ([one.member for one in members] for members in (found, devices))
-    late += group.members if group else ()
-    explained = pl.col("waited_for").is_in(late) | pl.col("late_device").is_in(late_device)
+    late = _late(case)
+    explained = pl.col("waited_for").is_in(late.ranks) | pl.col("late_device").is_in(late.devices)
     rest = waits.filter(~explained.fill_null(False))
     # The GPUs of one process wait for each other, too.
     own = (pl.col("waited_for") == pl.col("rank")).fill_null(False)
@@ -62,8 +68,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     ranks = {case.run.rank(task) for task in case.run.rank_tasks}
     cost = min(exposed - recurring, case.slack(case.host_waits.keys() & ranks))
     # A shorter wait than that for a late rank may be passed on from it.
-    late_by = [one.net_ns for one in (*found, *devices)] + [group.net_ns if group else 0.0]
-    if cost <= max(late_by):
+    if cost <= late.longest_ns:
         return
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
     what, advice = _why(case, rest, "Ranks" if others.height else "GPUs")
@@ -94,6 +99,14 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         cfg="views/nccl" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
     )
+
+
+def _late(case: Case) -> _Late:
+    """Return the ranks and devices that are late, alone or in a group."""
+    ranks, devices, group = latecomer_ranks(case), latecomer_devices(case), find_group(case)
+    waits = [one.net_ns for one in (*ranks, *devices)] + [group.net_ns if group else 0.0]
+    members = (*(one.member for one in ranks), *(group.members if group else ()))
+    return _Late(members, tuple(one.member for one in devices), max(waits))
 
 
 def _why(case: Case, rest: pl.DataFrame, who: str) -> tuple[str, str]:
