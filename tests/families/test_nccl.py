@@ -33,7 +33,7 @@ def host_and_kernels(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
     """Frames of the calls and of the kernels, with event type keys as columns."""
     with open_report(path) as report:
         source = Source(report, read_columns([nccl.FAMILY]))
-        calls, kernels, _ = nccl.FAMILY.frames(source, nccl.Carried())
+        calls, kernels, _ = nccl.FAMILY.frames(source, nccl.NcclState())
         return calls.data, kernels.data, source
 
 

@@ -135,7 +135,7 @@ def test_which_calls_say_the_rank(tmp_path: Path, text: str, said: list[tuple[in
     name = f"UPDATE StringIds SET value = '{text}' WHERE value = 'ncclCommInitRank'"
     with open_report(changed(RANKS[0], tmp_path, name)) as report:
         source = Source(report, read_columns([nccl.FAMILY]))
-        list(nccl.FAMILY.frames(source, nccl.Carried()))
+        list(nccl.FAMILY.frames(source, nccl.NcclState()))
     assert source.members.table.sort("communicator").select("rank", "ranks").rows() == said
 
 

@@ -58,7 +58,7 @@ _OF_KERNEL = (types.NCCL_MEMBERS.key, types.NCCL_ALGORITHM_BANDWIDTH.key, types.
 ON_KERNELS = (*PAYLOAD, *_OF_KERNEL)
 
 
-class Carried(NamedTuple):
+class NcclState(NamedTuple):
     """State for the next slice: see Unsettled, KernelClasses and SliceFacts."""
 
     unsettled: Unsettled = Unsettled()
@@ -89,7 +89,7 @@ class SliceFacts(NamedTuple):
         return SliceFacts(callers, alone, ranks)
 
 
-def _frames(source: Source, state: Carried) -> Frames[Carried]:
+def _frames(source: Source, state: NcclState) -> Frames[NcclState]:
     kernels, events = chosen_kernels(source, nccl=True), call_events(source)
     # Computing with empty frames takes a sixth of the time of a small report.
     if kernels.is_empty() and events.is_empty() and not state.unsettled.begun:
@@ -112,7 +112,7 @@ def _frames(source: Source, state: Carried) -> Frames[Carried]:
     yield _ends(source, kernels, calls, members)
     if source.anchors:
         yield collective_anchors(kernels, calls, members)
-    return Carried(unsettled, classes, facts)
+    return NcclState(unsettled, classes, facts)
 
 
 def _slice_facts(kernels: pl.DataFrame, carried: pl.DataFrame, calls: pl.DataFrame, begun: pl.DataFrame) -> SliceFacts:
@@ -250,7 +250,7 @@ FAMILY = Family(
         *EMITS,
     ),
     frames=_frames,
-    state=Carried,
+    state=NcclState,
     count=_count,
     public=("nccl",),
     sliced=True,

@@ -6,6 +6,8 @@ outermost, where groups nest) calls only gather; the end launches, and a kernel 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import polars as pl
 
 from nsys2prv.families.family import Source
@@ -124,41 +126,49 @@ def members_of(kernels: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     kind and in order: one communicator after the other, by NCCL's number of it (ncclGroupCommJoin, since 2.26), and as
     called. A call that took several kernels counts in the first of them: sums over kernels are those over calls.
     """
-    kernels = kernels.with_row_index("kernel").drop_nulls("unit")
-    calls = calls.with_row_index("call").filter(pl.col("operation").is_not_null())
-    ours = kernels.select(
+    launched = kernels.with_row_index("kernel").drop_nulls("unit")
+    launched = launched.select(
         "kernel", "unit", "device", "called", "start", word=pl.col("name").str.extract(KERNEL_WORD).fill_null("")
     )
     number = pl.col("communicator").cast(pl.UInt64, strict=False)
-    theirs = calls.sort(number, "call").select(
+    operations = calls.with_row_index("call").filter(pl.col("operation").is_not_null())
+    operations = operations.sort(number, "call").select(
         "call",
         "unit",
         "device",
-        of=number,
+        number=number,
         word=pl.col("operation").replace_strict(KERNEL_WORDS, default="", return_dtype=pl.String()),
     )
-    # Kernels without a call of their name, and calls without a kernel of their kind, are matched with each other.
     key = ["unit", "device", "word"]
-    both = ours.select(key).unique().join(theirs.select(key).unique(), on=key, nulls_equal=True)
-    both = both.with_columns(shared=True)
-    ours, theirs = (
-        f.join(both, on=key, how="left", nulls_equal=True, maintain_order="left").with_columns(
-            word=pl.when("shared").then("word").otherwise(pl.lit(""))
-        )
-        for f in (ours, theirs)
+    launched, operations = _with_common_words(launched, operations, key)
+    launched = launched.sort("called", "start", "kernel").with_columns(nth_kernel=pl.int_range(pl.len()).over(key))
+    operations = operations.with_columns(
+        nth_call=pl.int_range(pl.len()).over(key), nth_communicator=pl.col("number").rle_id().over(key)
     )
-    ours = ours.sort("called", "start", "kernel").with_columns(k=pl.int_range(pl.len()).over(key))
-    theirs = theirs.with_columns(c=pl.int_range(pl.len()).over(key), nth=pl.col("of").rle_id().over(key))
-    pairs = ours.join(
-        theirs.join(ours.group_by(key).agg(kernels=pl.len().cast(pl.Int64)), on=key, nulls_equal=True).with_columns(
-            calls=pl.len().over(key).cast(pl.Int64), communicators=pl.col("nth").max().over(key) + 1
-        ),
-        on=key,
-        nulls_equal=True,
+    counts = launched.group_by(key).agg(kernels=pl.len().cast(pl.Int64))
+    counted = operations.join(counts, on=key, nulls_equal=True).with_columns(
+        calls=pl.len().over(key).cast(pl.Int64), communicators=pl.col("nth_communicator").max().over(key) + 1
     )
-    of_call = pl.col("c") * pl.col("kernels") // pl.col("calls") == pl.col("k")
-    of_kernel = pl.col("k") * pl.col("calls") // pl.col("kernels") == pl.col("c")
+    pairs = launched.join(counted, on=key, nulls_equal=True)
+    of_call = pl.col("nth_call") * pl.col("kernels") // pl.col("calls") == pl.col("nth_kernel")
+    of_kernel = pl.col("nth_kernel") * pl.col("calls") // pl.col("kernels") == pl.col("nth_call")
     shared = pl.when(pl.col("calls") >= pl.col("kernels")).then(of_call).otherwise(of_kernel)
     one_each = pl.col("kernels") == pl.col("communicators")
-    chosen = pairs.filter(pl.when(one_each).then(pl.col("nth") == pl.col("k")).otherwise(shared))
-    return chosen.select("kernel", "call", counts=pl.col("k") == pl.col("k").min().over("call")).sort("kernel", "call")
+    chosen = pairs.filter(pl.when(one_each).then(pl.col("nth_communicator") == pl.col("nth_kernel")).otherwise(shared))
+    first = pl.col("nth_kernel") == pl.col("nth_kernel").min().over("call")
+    return chosen.select("kernel", "call", counts=first).sort("kernel", "call")
+
+
+def _with_common_words(kernels: pl.DataFrame, calls: pl.DataFrame, key: Sequence[str]) -> tuple[pl.DataFrame, ...]:
+    """Return kernels and calls, with an empty `word` where the other side has none like it in the rest of `key`.
+
+    So kernels without a call of their name, and calls without a kernel of their kind, are matched with each other.
+    """
+    both = kernels.select(key).unique().join(calls.select(key).unique(), on=key, nulls_equal=True)
+    both = both.with_columns(common=True)
+    return tuple(
+        frame.join(both, on=key, how="left", nulls_equal=True, maintain_order="left").with_columns(
+            word=pl.when("common").then("word").otherwise(pl.lit(""))
+        )
+        for frame in (kernels, calls)
+    )
