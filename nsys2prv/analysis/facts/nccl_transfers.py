@@ -13,7 +13,7 @@ from nsys2prv.intervals.spans import time_in
 # NCCL kernels, with when and by which thread they were launched, and their grid. Times in ns: `transfer_ns` from when
 # the last rank came (see EXCHANGE) to the end, `exposed_ns` the part in which the device computes nothing, and
 # `between_ns` how long it computed since the end of the NCCL kernel before.
-TRANSFER = {
+NCCL_TRANSFER = {
     **EXCHANGE,
     **{name: WORK[name] for name in ("launched", "caller_row", "shape")},
     "transfer_ns": pl.Int64(),
@@ -24,7 +24,7 @@ TRANSFER = {
 
 @once
 def nccl_transfers(case: Case) -> pl.DataFrame:
-    """Return TRANSFER of the NCCL kernels that the window holds whole, by device in order of start."""
+    """Return NCCL_TRANSFER of the NCCL kernels that the window holds whole, by device in order of start."""
     run, spans = case.run, case.analysis.window.spans
     known = case.analysis.explanation.exchanges.filter(
         pl.col("kind").cast(pl.String) == NCCL, pl.col("device").is_not_null()
@@ -43,4 +43,4 @@ def nccl_transfers(case: Case) -> pl.DataFrame:
         exposed_ns=transfer - (computed["end"] - computed["ready"]),
         between_ns=computed["start"] - computed["before"],
     ).filter(pl.Series(inside, dtype=pl.Int64) == pl.col("end") - pl.col("start"))
-    return timed.select(pl.col(c).cast(t) for c, t in TRANSFER.items())
+    return timed.select(pl.col(c).cast(t) for c, t in NCCL_TRANSFER.items())

@@ -33,7 +33,7 @@ MARKER = {
 
 
 def find_markers(run: Run, streams: Streams, blocking: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return MARKER in order of stream and call, with nodes from `first` on. `blocking`: see instants.BLOCKING."""
+    """Return MARKER in order of stream and call, with nodes from `first` on. `blocking`: see instants.BLOCKING_CALL."""
     waits = run.waits.filter((pl.col("kind") == STREAM_WAIT_EVENT) & pl.col("record_time").is_not_null())
     recorded = pl.concat([frame.select("task", "record_time", "record_stream") for frame in (waits, blocking)])
     records = recorded.drop_nulls().select(

@@ -27,7 +27,7 @@ INSTANT = {
     "mpi": pl.Boolean(),
 }
 # A call that blocks until device work is done: `work` is the index in Run.work (null: an event's record).
-BLOCKING = {
+BLOCKING_CALL = {
     "task": pl.Int64(),
     "row": pl.Int64(),
     "start": pl.Int64(),
@@ -97,7 +97,7 @@ def launched_before(run: Run, streams: Streams, wanted: pl.DataFrame, stream: st
 
 
 def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.DataFrame:
-    """Return BLOCKING: synchronizations with all that they wait for; copies, frees and launches that block; polling.
+    """Return BLOCKING_CALL: synchronizations with all that they wait for; copies, frees, launches that block; polling.
 
     `polling`: see polling.polls. Run.waits, not Run.calls, has the records that say what a call waits for.
     """
@@ -116,7 +116,7 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
     awaited = _awaited_streams(waits.filter(~by_event), unrecorded, streams)
     on_streams = launched_before(run, streams, awaited, "on", "start")
     parts = [
-        pl.DataFrame(schema=BLOCKING),
+        pl.DataFrame(schema=BLOCKING_CALL),
         on_streams.drop_nulls("work").with_columns(record_time=nothing, record_stream=nothing),
         waits.filter(by_event).with_columns(work=nothing),
         _blocking_copies(copies, calls),
@@ -124,7 +124,7 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
         launches_into_full_queues(run).with_columns(record_time=nothing, record_stream=nothing),
         _blocking_polls(run, streams, polling, every),
     ]
-    return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING.items()) for part in parts])
+    return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING_CALL.items()) for part in parts])
 
 
 def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Streams) -> pl.DataFrame:
@@ -188,13 +188,13 @@ def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _blocking_frees(run: Run, streams: Streams) -> pl.DataFrame:
-    """Return BLOCKING of calls that free memory and returned only after all work of a device launched before them.
+    """Return BLOCKING_CALL of calls that free memory and returned only after all work of a device launched before them.
 
     `end` is when that work was done; then the call unmaps memory. A call that returned earlier waited for nothing.
     """
     calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("name").is_in(_FREES)).with_row_index("call")
     if calls.is_empty():
-        return pl.DataFrame(schema=BLOCKING)
+        return pl.DataFrame(schema=BLOCKING_CALL)
     done = _last_before(run, streams, calls).with_columns(until=pl.col("done").max().over("call", "device"))
     waited = done.filter(pl.col("until").is_between("start", "end"), pl.col("done") > pl.col("start"))
     nothing = pl.lit(None, pl.Int64)
@@ -202,14 +202,14 @@ def _blocking_frees(run: Run, streams: Streams) -> pl.DataFrame:
 
 
 def _blocking_polls(run: Run, streams: Streams, series: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
-    """Return BLOCKING of series of polling. `waits`: WAIT with `start`, of their queries, too.
+    """Return BLOCKING_CALL of series of polling. `waits`: WAIT with `start`, of their queries, too.
 
     They wait for the event of the last query. If its record is not known, the work launched last on a stream before the
     series counts, if it ends within the series and close to its end: a query soon sees it. Of several streams the one
     that ends last counts.
     """
     if series.is_empty():
-        return pl.DataFrame(schema=BLOCKING)
+        return pl.DataFrame(schema=BLOCKING_CALL)
     nothing, end = pl.lit(None, pl.Int64), pl.col("end")
     asked = waits.select("row", "record_time", "record_stream", asked="start").sort("asked")
     last = series.sort("end").join_asof(
@@ -221,7 +221,7 @@ def _blocking_polls(run: Run, streams: Streams, series: pl.DataFrame, waits: pl.
     done = _last_before(run, streams, others)
     seen = done.filter(pl.col("done").is_between(end - LONGEST_GAP, end), pl.col("done") > pl.col("start"))
     by_work = seen.sort("done", "work").unique("call", keep="last")
-    return pl.concat([frame.select(BLOCKING.keys()) for frame in (by_event, by_work)])
+    return pl.concat([frame.select(BLOCKING_CALL.keys()) for frame in (by_event, by_work)])
 
 
 def _last_before(run: Run, streams: Streams, calls: pl.DataFrame) -> pl.DataFrame:

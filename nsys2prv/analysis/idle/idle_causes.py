@@ -18,13 +18,13 @@ from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
 
-STARVED, DEPENDENCY, COMMUNICATION = "launch-starved", "dependency", "communication"
+LAUNCH_STARVED, DEPENDENCY, COMMUNICATING = "launch-starved", "dependency", "communication"
 HOST_SYNCHRONIZATION = "host synchronization"
 # The column of IDLE_CAUSES that sums up each cause.
 COLUMNS = {
-    STARVED: "launch_starved_ns",
+    LAUNCH_STARVED: "launch_starved_ns",
     DEPENDENCY: "dependency_ns",
-    COMMUNICATION: "communication_ns",
+    COMMUNICATING: "communication_ns",
     HOST_SYNCHRONIZATION: "host_synchronization_ns",
     UNEXPLAINED: "unexplained_ns",
 }
@@ -105,7 +105,11 @@ def _taken_apart(run: Run, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFr
     depends = pl.col("bound").is_in([int(kind) for kind in _DEPENDS]) & (pl.col("lag") <= LONGEST_EXPLAINED_LAG_NS)
     launching = (pl.col("bound") == int(EdgeKind.LAUNCH)) & (pl.col("lag") <= LONGEST_EXPLAINED_LAG_NS)
     after = (
-        pl.when(depends).then(pl.lit(DEPENDENCY)).when(launching).then(pl.lit(STARVED)).otherwise(pl.lit(UNEXPLAINED))
+        pl.when(depends)
+        .then(pl.lit(DEPENDENCY))
+        .when(launching)
+        .then(pl.lit(LAUNCH_STARVED))
+        .otherwise(pl.lit(UNEXPLAINED))
     )
     before = cut.filter(pl.col("until") > pl.col("start")).select("device", "caller_row", "start", end="until")
     parts = [cut.select("device", "end", start="until", cause=after), *_before_launch(run, waits, before)]
@@ -127,13 +131,13 @@ def _before_launch(run: Run, waits: pl.DataFrame, idle: pl.DataFrame) -> list[pl
     left = Spans(*(axis.at(own["pair"].to_numpy(), own[c].to_numpy()) for c in ("start", "end")))
     device, parts = pairs["device"].to_numpy(), []
     # MPI within a synchronization counts as MPI.
-    causes = ((run.calls.filter(kind=MPI), COMMUNICATION), (waits, HOST_SYNCHRONIZATION))
+    causes = ((run.calls.filter(kind=MPI), COMMUNICATING), (waits, HOST_SYNCHRONIZATION))
     for calls, cause in causes:
         own_calls = calls.join(pairs, left_on="row", right_on="caller_row")
         spans = covered_by(axis, own_calls, "pair")
         parts.append(_of_cause(axis, device, intersection(left, spans), cause))
         left = difference(left, spans)
-    return [*parts, _of_cause(axis, device, left, STARVED)]
+    return [*parts, _of_cause(axis, device, left, LAUNCH_STARVED)]
 
 
 def _of_cause(axis: Axis, device: Indices, spans: Spans, cause: str) -> pl.DataFrame:

@@ -51,7 +51,7 @@ def model_of(run: Run, graph: Graph) -> Model:
 
 
 def blocking_of(run: Run) -> pl.DataFrame:
-    """BLOCKING of a run."""
+    """BLOCKING_CALL of a run."""
     return blocking_calls(run, streams_of(run), polls(run.calls))
 
 
