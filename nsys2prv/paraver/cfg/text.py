@@ -245,15 +245,16 @@ def _parameters(functions: dict[str, str]) -> list[str]:
     return [f"window_semantic_module {where} {f}" for where, f in functions.items() if " {" in f]
 
 
-def _histogram(histogram: Histogram, number: dict[int, int], place: int, of: int) -> list[str]:
+def _histogram(histogram: Histogram, number: dict[int, int], position: int, count: int) -> list[str]:
+    """Return the lines of the histogram at a position (from 0) of `count`. `number`: of each window, by its id()."""
     columns = histogram.columns
     # More than two fit on a screen only if they have few rows.
-    height = 420 if of < 3 else 80
-    lines = [
+    height = 420 if count < 3 else 80
+    return [
         "< NEW ANALYZER2D >",
         f"Analyzer2D.Name: {histogram.name}",
         "Analyzer2D.X: 80",
-        f"Analyzer2D.Y: {120 + (height + 50) * place}",
+        f"Analyzer2D.Y: {120 + (height + 50) * position}",
         "Analyzer2D.Width: 1200",
         f"Analyzer2D.Height: {height}",
         f"Analyzer2D.ControlWindow: {number[id(histogram.control)]}",
@@ -281,17 +282,22 @@ def _histogram(histogram: Histogram, number: dict[int, int], place: int, of: int
         "Analyzer2D.ColorMode: window_in_null_gradient_mode",
         "Analyzer2D.ShowOnlyTotals: False",
         "Analyzer2D.ShortHeaderLabels: False",
+        *_planes(histogram.planes, number),
     ]
-    if histogram.planes is not None:
-        lines += [
-            f"Analyzer2D.3D_ControlWindow: {number[id(histogram.planes)]}",
-            "Analyzer3D.ComputeYScale: True",
-            "Analyzer2D.3D_Minimum: 1.000000000000",
-            "Analyzer2D.3D_Maximum: 2.000000000000",
-            "Analyzer2D.3D_Delta: 1.000000000000",
-            "Analyzer2D.3D_FixedValue: 1.000000000000",
-        ]
-    return lines
+
+
+def _planes(window: AnyWindow | None, number: dict[int, int]) -> list[str]:
+    """Return the lines for a histogram of several planes, of which the `window` is the control."""
+    if window is None:
+        return []
+    return [
+        f"Analyzer2D.3D_ControlWindow: {number[id(window)]}",
+        "Analyzer3D.ComputeYScale: True",
+        "Analyzer2D.3D_Minimum: 1.000000000000",
+        "Analyzer2D.3D_Maximum: 2.000000000000",
+        "Analyzer2D.3D_Delta: 1.000000000000",
+        "Analyzer2D.3D_FixedValue: 1.000000000000",
+    ]
 
 
 def _gradient(scale: Scale | None) -> list[str]:
