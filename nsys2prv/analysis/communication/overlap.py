@@ -11,6 +11,8 @@ from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, time_in
 
+# Communication in NCCL kernels of a rank (ns): the time that they cover, and what of it is overlapped or exposed.
+# `bytes`: null where no call tells them.
 OVERLAP = {
     "rank": pl.Int64(),
     "communicator": pl.String(),

@@ -84,6 +84,7 @@ def load_ranges(analysis: Analysis) -> pl.DataFrame:
 
 
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:
+    """Return how long (ns) each idle time, until the next launch, is inside spans on the axis of the gaps."""
     start, until = gaps["start"].to_numpy(), gaps["until"].to_numpy()
     return pl.Series(time_in(spans, until) - time_in(spans, start), dtype=pl.Int64)
 
@@ -108,17 +109,17 @@ def _without_lead(gaps: pl.DataFrame) -> pl.Series:
     """
     waits, row = pl.col("waited") > 0, ("device", "row")
     # Step by step: older releases of Polars have no windows within windows.
-    own = gaps.with_columns(at=pl.when(waits).then("before"))
-    own = own.with_columns(
+    known = gaps.with_columns(at=pl.when(waits).then("before"))
+    known = known.with_columns(
         last=pl.col("at").forward_fill().over("device"), following=pl.col("at").shift(-1).backward_fill().over("device")
     )
-    own = own.with_columns(in_row=(pl.col("following") - pl.col("last") <= IN_ROW.value).fill_null(False))
-    own = own.with_columns(begins=waits & ~pl.col("in_row").shift(1, fill_value=False).over("device"))
-    own = own.with_columns(row=pl.col("begins").cast(pl.Int64).cum_sum().over("device"))
-    own = own.with_columns(change=(pl.col("waited") - pl.col("rest")).cum_sum().over(row))
-    own = own.with_columns(lost=pl.col("change") - pl.min_horizontal(pl.col("change").cum_min().over(row), 0))
+    known = known.with_columns(in_row=(pl.col("following") - pl.col("last") <= IN_ROW.value).fill_null(False))
+    known = known.with_columns(begins=waits & ~pl.col("in_row").shift(1, fill_value=False).over("device"))
+    known = known.with_columns(row=pl.col("begins").cast(pl.Int64).cum_sum().over("device"))
+    known = known.with_columns(change=(pl.col("waited") - pl.col("rest")).cum_sum().over(row))
+    known = known.with_columns(lost=pl.col("change") - pl.min_horizontal(pl.col("change").cum_min().over(row), 0))
     taken = pl.col("lost").shift(1, fill_value=0).over(row) + pl.col("waited") - pl.col("lost")
-    return own.select(pl.when(waits | pl.col("in_row")).then(taken).otherwise(0)).to_series()
+    return known.select(pl.when(waits | pl.col("in_row")).then(taken).otherwise(0)).to_series()
 
 
 def _together(axis: Axis, users: pl.DataFrame, intervals: pl.DataFrame) -> Spans:
@@ -127,11 +128,11 @@ def _together(axis: Axis, users: pl.DataFrame, intervals: pl.DataFrame) -> Spans
     `users`: device and task; the spans are on the axis of the devices.
     """
     numbered = users.with_row_index("user").cast({"user": pl.Int64})
-    own = Axis(axis.low, axis.high, users.height)
-    each = covered_by(own, intervals.join(numbered, on="task"), "user")
-    user = own.group(each.start)
+    by_user = Axis(axis.low, axis.high, users.height)
+    each = covered_by(by_user, intervals.join(numbered, on="task"), "user")
+    user = by_user.group(each.start)
     device = users["device"].to_numpy()
-    start, end = (axis.at(device[user], own.time(places)) for places in each)
+    start, end = (axis.at(device[user], by_user.time(places)) for places in each)
     needed = np.bincount(device, minlength=axis.groups)
     return _all_over(start, end, needed[device[user]])
 
@@ -156,12 +157,15 @@ def _blocked(analysis: Analysis, launchers: Launchers) -> dict[str, pl.DataFrame
     }
 
 
-def _by_iteration(own: pl.DataFrame, begins: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
-    """Return STARVED of the gaps of `devices`. A time between two iterations belongs to the one before it."""
-    named = own.with_columns(repeat=pl.lit(None, pl.Int64), number=pl.lit(None, pl.Int64), steady=pl.lit(True))
+def _by_iteration(gaps: pl.DataFrame, begins: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:
+    """Return STARVED of the gaps of `devices`, which have its parts. A time between two iterations is of the first.
+
+    `begins`: see step_begins.
+    """
+    named = gaps.with_columns(repeat=pl.lit(None, pl.Int64), number=pl.lit(None, pl.Int64), steady=pl.lit(True))
     if begins.height:
-        at = np.searchsorted(begins["begin"].to_numpy(), own["start"].to_numpy(), side="right") - 1
-        named = own.hstack(begins.select("repeat", "number", "steady")[np.maximum(at, 0)]).filter(pl.Series(at >= 0))
+        at = np.searchsorted(begins["begin"].to_numpy(), gaps["start"].to_numpy(), side="right") - 1
+        named = gaps.hstack(begins.select("repeat", "number", "steady")[np.maximum(at, 0)]).filter(pl.Series(at >= 0))
     length, by = pl.sum_horizontal(*PARTS), ["device", "repeat", "number"]
     sums = (
         named.filter("steady")

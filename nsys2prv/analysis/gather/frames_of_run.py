@@ -65,6 +65,7 @@ GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
 # Columns of WORK that say what ran where and when.
 TIMED = ("task", "device", "row", "start", "end", "kind", "name", "class", "instant")
+# Columns of WORK that say when and by which thread an activity was launched.
 LAUNCHED_BY = {"launched": pl.Int64(), "caller_row": pl.Int64()}
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 

@@ -41,7 +41,7 @@ class Graph(NamedTuple):
 
     `order`: the nodes by chain and time. `before`: the node before in the chain, `along`: the kind of that edge.
     `binding`, `binds`: the binding predecessor and the kind of its edge. NO_NODE: none. `instants`: INSTANT with
-    `node`; `device_waits`: CALLS in which host threads wait for their devices.
+    `node`; `works`: number of rows of Run.work; `device_waits`: CALLS in which host threads wait for their devices.
     """
 
     time: Times

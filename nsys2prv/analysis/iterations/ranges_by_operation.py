@@ -30,6 +30,7 @@ RANGE_SUMS = {
     "device_ns": pl.Int64(),
     **{f"host_p{p}_ns": pl.Float64() for p in PERCENTILES},
 }
+# Device activity (ns), and the number of a range in which it was launched.
 _LAUNCHED = {"range": pl.UInt32(), "device": pl.Int64(), "start": pl.Int64(), "end": pl.Int64()}
 
 

@@ -22,6 +22,7 @@ LEAST_SHARE_OF_PEER = 0.1
 LEAST_PAIRED_SHARE = 0.8
 # Highest mean number of receives that end near each send: with more, chance decides.
 MOST_RECEIVES_OF_SEND = 16
+# The numbers of the two kernels of a message.
 MESSAGE = {"send": pl.UInt32(), "receive": pl.UInt32()}
 _PEERS = ["sender", "receiver"]
 

@@ -30,6 +30,8 @@ from nsys2prv.run.matching.arrivals import with_rooted_arrivals
 
 MESSAGE_KINDS = {"Send": SEND, "Recv": RECEIVE}
 ROOTS = {"Broadcast": FROM_ROOT, "Reduce": TO_ROOT}
+# The streams of communicators. `group`: the number of the communicator's first stream; kernel k + `shift` of a stream
+# belongs to kernel k of that one.
 GROUP = {"stream": pl.Int64(), "group": pl.Int64(), "shift": pl.Int64()}
 _OPERATION = ["group", "nth"]
 

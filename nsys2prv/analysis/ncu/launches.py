@@ -14,6 +14,7 @@ from nsys2prv.run.plan import Plan
 
 # Attributes of kernels that must be stored whole, beside those that every analysis reads.
 STORED = (types.KERNEL_FULL_NAME.key,)
+# Columns of the size of a kernel -> attribute that holds it.
 SIZES = {
     **{f"grid{axis}": kind.key for axis, kind in zip("XYZ", types.GRID, strict=True)},
     **{f"block{axis}": kind.key for axis, kind in zip("XYZ", types.BLOCK, strict=True)},

@@ -18,6 +18,7 @@ ALLOCATED, UNKNOWN_KIND = 0, 7
 # Kinds of static variables (device, managed): the profiler also states them for devices that the process does not use.
 STATIC = (5, 6)
 GPU_COLUMNS = ("globalPid", "deviceId")
+# A device by the number that the process of an id gives it.
 _DEVICE = {"pid": pl.Int64(), "deviceId": pl.Int64()}
 _PID = pid_of(pl.col("globalPid")).alias("pid")
 _USE = dict.fromkeys([*GPU_COLUMNS, "kind", "used"], pl.Int64())

@@ -17,6 +17,7 @@ WORLD = "MPI_COMM_WORLD"
 SELF = "MPI_COMM_SELF"
 # Communicator of the windows for one-sided communication of all ranks.
 WINDOWS = f"{WORLD} windows"
+# Communicators by handle in a process: when they were made (ns), their name, and the rank of the process among `ranks`.
 KNOWN_COMMUNICATOR = {
     "process": pl.Int64(),
     "commHandle": pl.Int64(),

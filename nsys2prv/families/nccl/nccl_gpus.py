@@ -18,6 +18,7 @@ from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.report import schema
 
+# A GPU (deviceId) on which a process has NCCL kernels.
 _USED = {"process": pl.Int64(), "device": pl.Int64()}
 _KERNEL_COLUMNS = ("start", "end", "globalPid", "deviceId", "streamId", "shortName")
 _OF_UNIT = ("unit", "communicator")

@@ -28,6 +28,22 @@ from nsys2prv.model.global_ids import main_thread_of, process_of
 from nsys2prv.report import schema
 
 LaunchedBy = Literal["process", "thread"]
+# The span (ns) of the work on a stream that was launched within a range (row of the ranges), and how many kernels.
+_PROJECTED = {"range": pl.UInt32(), "place": pl.UInt32(), "start": pl.Int64(), "end": pl.Int64(), "kernels": pl.Int64()}
+# The same of several such spans together.
+_TOGETHER = (pl.col("start").min(), pl.col("end").max(), pl.col("kernels").sum())
+# A range's span on a stream as it is drawn, or the part of it that was launched in one slice. `number`: of the range
+# over all slices.
+_DRAWN = {
+    "slot": pl.UInt16(),
+    "number": pl.UInt32(),
+    "value": pl.Int64(),
+    "place": pl.UInt32(),
+    "start": pl.Int64(),
+    "end": pl.Int64(),
+    "kernels": pl.Int64(),
+}
+_RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")
 
 
 def launched_work(source: Source) -> pl.DataFrame:
@@ -45,7 +61,7 @@ def launched_work(source: Source) -> pl.DataFrame:
 def project(
     ranges: pl.DataFrame, work: pl.DataFrame, by: LaunchedBy, counts: pl.DataFrame | None = None
 ) -> pl.DataFrame:
-    """Return one row a range and stream: `range` (row of `ranges`), place, start, end (ns), kernels.
+    """Return one row a range and stream: columns of _PROJECTED.
 
     `ranges` has start, end, globalTid, of one domain. `work` comes from launched_work. A call belongs to a range if it
     began in [start, end). `counts` (globalTid, len): numbers of ranges of each thread, if `ranges` lacks some.
@@ -69,28 +85,22 @@ def project(
     return pl.concat([pl.DataFrame(schema=_PROJECTED), *parts])
 
 
-_PROJECTED = {"range": pl.UInt32(), "place": pl.UInt32(), "start": pl.Int64(), "end": pl.Int64(), "kernels": pl.Int64()}
-_TOGETHER = (pl.col("start").min(), pl.col("end").max(), pl.col("kernels").sum())
-
-
 def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     """Project ranges that nest: the work of the innermost ones, handed up from level to level."""
     group, start, end = (ranges[c].cast(pl.Int64).to_numpy() for c in ("group", "start", "end"))
     depth, parent, _ = nesting(group, start, end)
     at_group, at = (work[c].cast(pl.Int64).to_numpy() for c in ("group", "called"))
-    own = work.with_columns(own=pl.Series(innermost(group, start, end, parent, at_group, at))).filter(
-        pl.col("own") >= 0
-    )
-    own = own.group_by("own", "place").agg(_TOGETHER)
-    levels = own.with_columns(depth=pl.Series(depth[own["own"].to_numpy()]))
-    done, inner = [], own.clear()
+    within = work.with_columns(at=pl.Series(innermost(group, start, end, parent, at_group, at)))
+    launched = within.filter(pl.col("at") >= 0).group_by("at", "place").agg(_TOGETHER)
+    levels = launched.with_columns(depth=pl.Series(depth[launched["at"].to_numpy()]))
+    done, inner = [], launched.clear()
     for level in range(int(depth.max(initial=-1)), -1, -1):
         here = levels.filter(depth=level).drop("depth")
-        here = pl.concat([here, inner]).group_by("own", "place").agg(_TOGETHER)
+        here = pl.concat([here, inner]).group_by("at", "place").agg(_TOGETHER)
         done.append(here)
-        inner = here.with_columns(own=pl.Series(parent[here["own"].to_numpy()]))
-    projected = pl.concat([own.clear(), *done])
-    number = ranges["range"].gather(projected["own"]).alias("range")
+        inner = here.with_columns(at=pl.Series(parent[here["at"].to_numpy()]))
+    projected = pl.concat([launched.clear(), *done])
+    number = ranges["range"].gather(projected["at"]).alias("range")
     return projected.with_columns(number).select(list(_PROJECTED)).sort("range", "place")
 
 
@@ -147,19 +157,6 @@ def _frames(source: Source, state: UnfinishedRanges, by: LaunchedBy) -> Frames[U
     # The last range stays, whenever it ended: numbering goes on from it.
     going_on = (pl.col("end") > source.slice.until) | (pl.col("number") == pl.col("number").max())
     return UnfinishedRanges(events.filter(going_on), found.filter(~done), numbered)
-
-
-_RANGE = ("number", "start", "end", "eventType", "globalTid", "endGlobalTid", "domainId", "domain", "text")
-# A range's span on a stream, or the part of it that was launched in one slice: see project.
-_DRAWN = {
-    "slot": pl.UInt16(),
-    "number": pl.UInt32(),
-    "value": pl.Int64(),
-    "place": pl.UInt32(),
-    "start": pl.Int64(),
-    "end": pl.Int64(),
-    "kernels": pl.Int64(),
-}
 
 
 def _open_ranges(source: Source, earlier: pl.DataFrame | None) -> pl.DataFrame:
