@@ -17,7 +17,7 @@ from nsys2prv.analysis.frames import COPY, Run
 from nsys2prv.analysis.host import host_efficiency
 from nsys2prv.analysis.idle.idle_gaps import longest_gaps
 from nsys2prv.analysis.idle.launches import launches, queues
-from nsys2prv.analysis.interval_frames import cut_with_ns, parts_by, whole_with_ns
+from nsys2prv.analysis.interval_frames import cut_with_ns, ns_inside, parts_by, whole_with_ns
 from nsys2prv.analysis.iterations.iteration_times import ITERATION, compare_ranks, iterations
 from nsys2prv.analysis.iterations.located import locate, no_range
 from nsys2prv.analysis.iterations.phases import named, occurrences, phase_window, projected
@@ -105,10 +105,9 @@ def _host_times(frame: pl.DataFrame, window: Window, *by: str) -> pl.DataFrame:
 
     For the device window these are all calls, since they begin before it.
     """
-    needed = frame.select("task", *by, "start", "end")
     if window.name == "device" or (window.name == "steady" and not window.iterations):
-        return needed.select("task", *by, ns=pl.col("end") - pl.col("start"))
-    return whole_with_ns(needed, window.spans).select("task", *by, "ns")
+        return frame.select("task", *by, ns=pl.col("end") - pl.col("start"))
+    return frame.select("task", *by, ns_inside(frame, window.spans)).filter(pl.col("ns") > 0)
 
 
 def _api_sums(run: Run, window: Window) -> pl.DataFrame:

@@ -49,10 +49,16 @@ def cut_to(frame: pl.DataFrame, low: int, high: int) -> pl.DataFrame:
     return kept.with_columns(pl.col("start").clip(lower_bound=low), pl.col("end").clip(upper_bound=high))
 
 
+def ns_inside(frame: pl.DataFrame, spans: Spans) -> pl.Series:
+    """Return `ns`, the time of each interval of a frame (start, end) inside spans."""
+    ns = time_in(spans, frame["end"].to_numpy())
+    ns -= time_in(spans, frame["start"].to_numpy())
+    return pl.Series("ns", ns)
+
+
 def whole_with_ns(frame: pl.DataFrame, spans: Spans) -> pl.DataFrame:
     """Return the intervals that touch spans, whole, with `ns`: their time inside the spans, 0 of an instant."""
-    ns = time_in(spans, frame["end"].to_numpy()) - time_in(spans, frame["start"].to_numpy())
-    kept = frame.with_columns(ns=pl.Series(ns)).filter(pl.col("ns") > 0)
+    kept = frame.with_columns(ns_inside(frame, spans)).filter(pl.col("ns") > 0)
     return kept.with_columns(pl.col("ns") * ~pl.col("instant")) if "instant" in frame.columns else kept
 
 

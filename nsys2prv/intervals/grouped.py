@@ -40,7 +40,11 @@ class Axis:
 
     def at(self, group: Indices, time: Times) -> Times:
         """Return the places of times. Those outside the axis go to its nearer border."""
-        places: Times = group.astype(np.int64) * self.width + (np.clip(time, self.low, self.high) - self.low)
+        # In place: of millions of times each copy takes as long as the sum.
+        places: Times = group.astype(np.int64)
+        places *= self.width
+        places += np.clip(time, self.low, self.high)
+        places -= self.low
         return places
 
     def group(self, places: Times) -> Indices:

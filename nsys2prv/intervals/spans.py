@@ -16,6 +16,9 @@ Times = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
+# Before any time, and any place on an axis of groups.
+_BEFORE_ALL = np.int64(-(1 << 62))
+
 
 class Span(NamedTuple):
     """One span of time, [start, end) in ns."""
@@ -90,13 +93,12 @@ def difference(a: Spans, b: Spans) -> Spans:
 
 def time_in(spans: Spans, until: Times) -> Times:
     """Return the time (ns) that disjoint spans cover before each of some instants."""
-    before = np.concatenate([[0], np.cumsum(spans.end - spans.start)])
+    covered = np.cumsum(spans.end - spans.start)
+    # Within the last span that begins by then, the covered time is the instant less what lies uncovered before it.
+    end, uncovered = np.append(_BEFORE_ALL, spans.end), np.append(_BEFORE_ALL, spans.end - covered)
     index = np.searchsorted(spans.start, until, side="right")
-    if not len(spans.start):
-        return np.zeros(len(until), dtype=np.int64)
-    last = np.maximum(index - 1, 0)
-    left = np.where(index > 0, np.minimum(until, spans.end[last]) - spans.start[last], 0)
-    total: Times = before[last] + left
+    total: Times = np.minimum(until, end[index])
+    total -= uncovered[index]
     return total
 
 
