@@ -14,7 +14,7 @@ from nsys2prv.analysis.facts.launchers import Launchers, time_in_system
 from nsys2prv.analysis.facts.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
-from nsys2prv.analysis.iterations.phases import phase_of
+from nsys2prv.analysis.iterations.phases import with_phase
 from nsys2prv.families.host.cuda_api import MANAGING_MEMORY
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, time_in
@@ -80,7 +80,7 @@ def longest_at(starved: pl.DataFrame, part: str) -> int | None:
 
 def load_ranges(analysis: Analysis) -> pl.DataFrame:
     """Return the ranges of the main threads that load data, by their names: columns of RANGES."""
-    return analysis.main_ranges.filter((phase_of(pl.col("text")) == "load").fill_null(False))
+    return with_phase(analysis.main_ranges).filter(phase="load").drop("phase")
 
 
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import MPI, NCCL, Run
 from nsys2prv.analysis.interval_frames import covered_by, covered_time
-from nsys2prv.analysis.iterations.phases import PHASES, occurrences, phase_of, projected
+from nsys2prv.analysis.iterations.phases import PHASES, occurrences, projected, with_phase
 from nsys2prv.analysis.iterations.window import kept_iterations
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
@@ -145,8 +145,7 @@ def _phase_times(launched: pl.DataFrame, ranges: pl.DataFrame, devices: pl.DataF
 
     `devices`: see `_device_times`.
     """
-    texts = ranges.select(pl.col("text").unique()).with_columns(phase=phase_of(pl.col("text"))).drop_nulls()
-    named = ranges.join(texts, on="text", maintain_order="left")
+    named = with_phase(ranges)
     key = {"task": "task", "again": "repeat", "iteration": "number"}
     work = launched.rename({name: column for column, name in key.items()})
     for phase in PHASES:

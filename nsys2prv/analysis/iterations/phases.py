@@ -70,6 +70,13 @@ def phase_of(text: pl.Expr) -> pl.Expr:
     return pl.coalesce(named)
 
 
+def with_phase(ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return the ranges (RANGES) whose text names a phase, with `phase`, its name in PHASES."""
+    # Millions of ranges may have few texts.
+    texts = ranges.select(pl.col("text").unique()).with_columns(phase=phase_of(pl.col("text"))).drop_nulls()
+    return ranges.join(texts, on="text", maintain_order="left")
+
+
 def main_ranges(run: Run) -> pl.DataFrame:
     """Return RANGES of each task's main NVTX thread: the one with the longest ranges in total, libraries' aside."""
     ranges = run.ranges

@@ -62,14 +62,20 @@ def range_sums(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
     texts = main.select(pl.col("text").unique())
     patterns = texts.with_columns(range=pattern_of(pl.col("text")))
     numbers = patterns.with_columns(number=(pl.col("range").rank("dense") - 1).cast(pl.UInt32))
+    # There may be millions of ranges: what is not needed any more goes.
     numbered = main.select("task", "start", "end", "text", ns=length).join(
         numbers.select("text", "number"), on="text", maintain_order="left"
     )
+    numbered.drop_in_place("text")
     tail = {f"host_p{p}_ns": pl.col("ns").quantile(p / 100, "linear") for p in PERCENTILES}
     on_host = numbered.group_by("number").agg(instances=pl.len(), host_ns=pl.col("ns").sum(), **tail)
-    ordered = numbered.drop("text", "ns").sort("task", "start", "end", descending=[False, False, True])
-    outer = outermost(ordered, ordered.select(pl.col("task") * numbers.height + pl.col("number")).to_series())
-    on_device = _device_time(pl.concat([pl.DataFrame(schema=_LAUNCHED), *_launched(work, outer)]))
+    numbered.drop_in_place("ns")
+    numbered = numbered.sort("task", "start", "end", descending=[False, False, True])
+    outer = outermost(numbered, numbered.select(pl.col("task") * numbers.height + pl.col("number")).to_series())
+    del numbered
+    launched = pl.concat([pl.DataFrame(schema=_LAUNCHED), *_launched(work, outer)])
+    del outer
+    on_device = _device_time(launched)
     names = numbers.select("number", "range").unique("number")
     table = names.join(on_host, on="number").join(on_device, left_on="number", right_on="range", how="left")
     sums = table.select(pl.col(c).cast(t) for c, t in RANGE_SUMS.items()).with_columns(

@@ -72,11 +72,12 @@ def iteration_parts(
     key = ["task", "repeat", "number"]
     work = launched.group_by(key).agg(first=pl.col("start").min(), last=pl.col("end").max())
     # A range that is open when recording stops is drawn to the last event, and so are the ranges around it.
-    together = main.group_by("task", "end").agg(ranges=pl.len())
     ends = pl.col("task").replace_strict(last, default=None, return_dtype=pl.Int64)
-    is_open = (pl.col("end") >= ends) & (pl.col("ranges") > 1)
+    # Of millions of ranges few end so late.
+    lasting = main.select("task", "end").filter(pl.col("end") >= ends)
+    together = lasting.group_by("task", "end").agg(ranges=pl.len())
     joined = steps.join(work, on=key, how="left").join(together, on=["task", "end"], how="left")
-    return joined.with_columns(open=is_open.fill_null(False)).select(*ITERATION_PART)
+    return joined.with_columns(open=(pl.col("ranges") > 1).fill_null(False)).select(*ITERATION_PART)
 
 
 def kept_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:

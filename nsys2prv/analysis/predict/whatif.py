@@ -98,9 +98,8 @@ def _phases(work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
     `work`: task and launched of Run.work, with `work`, its index.
     """
     known = pl.Series("phase", list(phases.PHASES), dtype=pl.String)
-    named = main.with_columns(phase=phases.phase_of(pl.col("text"))).drop_nulls("phase")
     # Of ranges with one begin the longest is the outermost.
-    named = named.sort("task", "start", "end", descending=[False, False, True])
+    named = phases.with_phase(main).sort("task", "start", "end", descending=[False, False, True])
     numbers = dict(zip(known, range(len(known)), strict=True))
     number = pl.col("phase").replace_strict(numbers, return_dtype=pl.Int64)
     ranges = phases.outermost(named, named["task"]).with_columns(number=number, repeat=pl.lit(0, pl.Int64))
