@@ -87,7 +87,7 @@ def slowdown(run: Run, ready: Times, launched: pl.DataFrame) -> Slowdown:
     """
     begin, end = run.work["start"].to_numpy(), run.work["end"].to_numpy()
     waiting, transfer = beside_communication(run, begin, ready, end)
-    work = run.work.select(pl.col("family", "name").cast(pl.String), "shape", "kind", "task").with_row_index("work")
+    work = run.work.select("family", "name", "shape", "kind", "task").with_row_index("work")
     work = work.with_columns(pl.Series("waiting", waiting), pl.Series("transfer", transfer), ns=pl.Series(end - begin))
     computing = work.filter(pl.col("kind").is_in(USEFUL_KINDS))
     factors = _fitted(computing, launched)

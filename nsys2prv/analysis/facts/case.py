@@ -68,16 +68,18 @@ class Case:
     """An analysis, with the tables that most rules need. It hashes by identity, for the facts that are found `once`.
 
     `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
-    without any; `kernels_ns`: the lengths of all kernels in the window together, more than the time of compute where
-    several run at once; `launchers`: the threads that launch; `starved`: STARVED; `long_steps`: iterations that take
-    much longer than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank;
-    `host_waits`: time (ns of an iteration) by rank in which a host thread waits for its device or for others;
-    `framework`: in whose words advice is given.
+    without any; `kernels`: those of the window (WORK without what only copies and collectives have), whole, with `ns`
+    in it and `work`, their row of Run.work; `kernels_ns`: the lengths of all kernels in the window together, more than
+    the time of compute where several run at once; `launchers`: the threads that launch; `starved`: STARVED;
+    `long_steps`: iterations that take much longer than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as
+    means over the devices of a rank; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for
+    its device or for others; `framework`: in whose words advice is given.
     """
 
     analysis: Analysis
     step_count: int
     iteration_ns: float
+    kernels: pl.DataFrame
     kernels_ns: int
     launchers: Launchers
     starved: pl.DataFrame
@@ -176,11 +178,6 @@ class Case:
         compute = compute.with_columns(self.run.work["class"].gather(compute["work"]).cast(pl.String))
         return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.step_count
 
-    def kernels(self) -> pl.DataFrame:
-        """Return the kernels (WORK) of the window, whole, with `ns` in it and `work`, their row of Run.work."""
-        rows = self.run.work.with_row_index("work").cast({"work": pl.Int64})
-        return whole_with_ns(rows.filter(pl.col("kind") == KERNEL), self.analysis.window.spans)
-
     def share_of_compute(self, total_ns: float) -> float:
         """Return the part (of 1) that kernels of `total_ns` together have in the time of all kernels."""
         return total_ns / self.kernels_ns if self.kernels_ns else 0.0
@@ -268,6 +265,7 @@ def case_of(analysis: Analysis) -> Case:
         analysis=analysis,
         step_count=count,
         iteration_ns=float(measured),
+        kernels=_kernels(analysis),
         kernels_ns=_kernels_ns(analysis),
         launchers=launchers,
         starved=starved(analysis, launchers, begins),
@@ -276,6 +274,12 @@ def case_of(analysis: Analysis) -> Case:
         host_waits=_host_waits(analysis, launchers, count),
         framework=framework_of(analysis.run),
     )
+
+
+def _kernels(analysis: Analysis) -> pl.DataFrame:
+    work = analysis.run.work.drop("bytes", "communicator", "operation", "memory")
+    rows = work.with_row_index("work").cast({"work": pl.Int64})
+    return whole_with_ns(rows.filter(pl.col("kind") == KERNEL), analysis.window.spans)
 
 
 def _kernels_ns(analysis: Analysis) -> int:

@@ -27,7 +27,7 @@ def elementwise_chains(case: Case) -> pl.DataFrame:
 
     A chain is a row of elementwise kernels of a stream in an iteration, with nothing but casts and copies between them.
     """
-    kernels = case.kernels().sort("device", "row", "start")
+    kernels = case.kernels.sort("device", "row", "start")
     # A stream may hold nothing else, as of a stencil.
     step = np.searchsorted(step_begins(case.analysis)["begin"].to_numpy(), kernels["start"].to_numpy(), side="right")
     kernels = kernels.with_columns(step=pl.Series(step, dtype=pl.Int64))

@@ -43,7 +43,9 @@ def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> 
     # Between two activities of one launch, as nodes of a graph, the host has nothing left to launch.
     same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(1) for c in ("device", "launched", "caller_row"))
     columns = ("device", "launched", "caller_row", "goes_on")
-    ordered = work.sort("device", "start").select("start", *columns[:3], goes_on=same.fill_null(False))
+    # Work comes in order of start.
+    ordered = work.select("start", *columns[:3]).sort("device", maintain_order=True)
+    ordered = ordered.with_columns(goes_on=same.fill_null(False))
     idle = difference(axis.spread(whole), covered_by(axis, work, "device"))
     used = np.isin(axis.group(idle.start), users["device"].to_numpy())
     idle = Spans(idle.start[used], idle.end[used])

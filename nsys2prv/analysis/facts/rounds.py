@@ -59,7 +59,7 @@ def advice_on_rounds(case: Case, kernels: float) -> str:
 
 def _in_order(case: Case) -> pl.DataFrame:
     """Return `name`, `ns`, `kernel` (a number for each name) and `group` (of stream and iteration) of all kernels."""
-    kernels = case.kernels().sort("device", "row", "start")
+    kernels = case.kernels.sort("device", "row", "start")
     step = np.searchsorted(step_begins(case.analysis)["begin"].to_numpy(), kernels["start"].to_numpy(), side="right")
     numbered = kernels.with_columns(step=pl.Series(step, dtype=pl.Int64))
     group = pl.struct("device", "row", "step").rle_id()

@@ -23,7 +23,7 @@ def system_time(run: Run, rows: Indices, axis: Axis) -> Spans:
 
     `rows`: rows of the threads, in order; the n-th has the n-th group of the axis.
     """
-    calls = run.calls.filter(pl.col("row").is_in(pl.Series(rows).implode()))
+    calls = run.calls.drop("name").filter(pl.col("row").is_in(pl.Series(rows).implode()))
     calls = calls.with_columns(thread=pl.Series(np.searchsorted(rows, calls["row"].to_numpy())))
     return difference(_outside_of_others(axis, calls, "thread"), _other_works(run, calls.filter(_SYSTEM), axis))
 
@@ -92,4 +92,5 @@ def _last_seen(run: Run, rows: pl.Series) -> pl.DataFrame:
 
 def _outside_of_others(axis: Axis, calls: pl.DataFrame, by: str) -> Spans:
     """Return the time in OS calls that lies in no call of another kind, on an axis of the groups `by`."""
-    return difference(*(covered_by(axis, calls.filter(which), by) for which in (_SYSTEM, ~_SYSTEM)))
+    times, system = calls.select(by, "start", "end"), calls.select(_SYSTEM).to_series()
+    return difference(*(covered_by(axis, times.filter(which), by) for which in (system, ~system)))

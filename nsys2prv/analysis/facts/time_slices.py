@@ -16,8 +16,7 @@ from nsys2prv.analysis.facts.thresholds import (
     OF_SHORT_KERNELS,
     SHORTEST_SLICE,
 )
-from nsys2prv.analysis.frames import KERNEL, Device
-from nsys2prv.analysis.interval_frames import whole_with_ns
+from nsys2prv.analysis.frames import Device
 
 
 class TimeSlices(NamedTuple):
@@ -42,7 +41,7 @@ def time_slices(case: Case) -> TimeSlices | None:
 
     Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice.
     """
-    work = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.analysis.window.spans)
+    work = case.kernels
     users = work.group_by("device").agg(users=pl.col("task").unique().sort())
     # Processes that share a GPU pause in turns: an iteration lasts longer by what one of them loses.
     of_task = pl.col("lost").sum().over("device", "task")

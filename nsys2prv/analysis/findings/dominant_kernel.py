@@ -19,8 +19,8 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
 
     GPUs are made for products, and a program that mostly computes them has no fault.
     """
-    named = (pl.col(column).cast(pl.String) for column in ("name", "family"))
-    by_name = case.kernels().group_by(*named).agg(pl.col("ns").sum(), count=pl.len())
+    by_name = case.kernels.group_by("name", "family").agg(pl.col("ns").sum(), count=pl.len())
+    by_name = by_name.with_columns(pl.col("name", "family").cast(pl.String))
     if by_name.is_empty():
         return
     name, family, total, count = by_name.sort("ns", "name").row(-1)

@@ -136,7 +136,7 @@ def _kernels(case: Case) -> tuple[float, float]:
     """Return how many kernels begin on a device in a long iteration, and in another, on average."""
     lengths = case.long_steps.lengths
     begin = lengths["begin"].to_numpy()
-    start = case.kernels()["start"].to_numpy()
+    start = case.kernels["start"].to_numpy()
     at = np.searchsorted(begin, start, side="right") - 1
     inside = (at >= 0) & (start < (begin + lengths["ns"].to_numpy())[np.maximum(at, 0)])
     counts = np.bincount(at[inside], minlength=len(begin)) / max(len(case.run.devices), 1)

@@ -20,8 +20,8 @@ from nsys2prv.analysis.facts.thresholds import (
     SLOW_SHARE,
 )
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import KERNEL, NCCL, Pieces
-from nsys2prv.analysis.interval_frames import covered, covered_by, whole_with_ns
+from nsys2prv.analysis.frames import NCCL, Pieces
+from nsys2prv.analysis.interval_frames import covered, covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
 from nsys2prv.model.units import text_ms
@@ -142,7 +142,7 @@ def _kernel_factors(case: Case) -> dict[int, _Factor]:
     other work.
     """
     models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    kernels = whole_with_ns(case.run.work.filter(pl.col("kind") == KERNEL), case.analysis.window.spans)
+    kernels = case.kernels
     alone = _beside_no_communication(case, kernels)
     if alone.is_empty():
         return {}

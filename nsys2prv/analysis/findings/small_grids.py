@@ -45,7 +45,7 @@ def _kernels(case: Case) -> pl.DataFrame:
         ),
         orient="row",
     )
-    long = case.kernels().filter(pl.col("ns") >= LATENCY_KERNEL.value, pl.col("shape").is_not_null())
+    long = case.kernels.filter(pl.col("ns") >= LATENCY_KERNEL.value, pl.col("shape").is_not_null())
     return long.with_columns(blocks=blocks_of(pl.col("shape"))).join(
         hardware.drop("memory"), on="device", how="inner", maintain_order="left"
     )

@@ -56,7 +56,7 @@ def _of_layers(case: Case) -> pl.DataFrame:
 
     A loss or the choice of a token takes one softmax each time, a model's layers several of one grid.
     """
-    known = case.kernels().filter(pl.col("class").is_in([CLASS, LOSS]))
+    known = case.kernels.filter(pl.col("class").is_in([CLASS, LOSS]))
     losses = known.filter(pl.col("class") == LOSS).group_by("device", "name").len()["len"].max()
     least = max(SOFTMAX_LAUNCHES.value * case.step_count, int(losses or 0) + 1)  # type: ignore[arg-type]
     softmax = known.filter(pl.col("class") == CLASS)

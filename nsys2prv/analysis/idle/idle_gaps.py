@@ -64,14 +64,16 @@ def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFra
 
     Null where an idle time is the first or the last one of its device.
     """
-    ordered = work.sort("device", "start").select("device", "start", name=pl.col("name").cast(pl.String))
+    # Work comes in order of start.
+    ordered = work.select("device", "start", "name").sort("device", maintain_order=True)
     device = ordered["device"].to_numpy()
     at = np.searchsorted(axis.at(device, ordered["start"].to_numpy()), ends, side="left")
     # A row at the end, for what is before the first row and behind the last one.
     names = pl.concat([ordered.select("device", "name"), pl.DataFrame({"device": [-1], "name": [None]})])
     own = pl.Series(axis.group(np.maximum(ends - 1, 0)))
     sides = {"after": names[at - 1], "before": names[at]}
-    return pl.DataFrame({side: rows["name"].set(rows["device"] != own, None) for side, rows in sides.items()})
+    named = {side: pl.when(rows["device"] == own).then(rows["name"]) for side, rows in sides.items()}
+    return pl.select(name.cast(pl.String).alias(side) for side, name in named.items())
 
 
 def _place_in_group(group: Indices) -> Indices:
