@@ -11,7 +11,7 @@ from nsys2prv.analysis.compare.conditions import Judgment
 from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures, unit_of_figure, words_of_figure
 from nsys2prv.cli.text_table import aligned, printable
 
-HEAD = ("what", "name", "unit", "a", "b", "b - a", "change %")
+HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
 # Longest text of a cell.
 WIDTH = 60
 
@@ -40,7 +40,7 @@ def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], t
 
 
 def _sides(comparison: Comparison) -> list[tuple[str, RunFigures]]:
-    return [("a", comparison.a), ("b", comparison.b)]
+    return [("A", comparison.a), ("B", comparison.b)]
 
 
 def _window(run: RunFigures) -> str:

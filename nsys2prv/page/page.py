@@ -90,7 +90,8 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
     changes += [{"of": f"rank {one['rank']}, compute", **{n: v for n, v in one.items() if n != "rank"}}
                 for one in tested["ranks"]]  # fmt: skip
     if changes:
-        yield table_of(ShownTable("comparison", "significance", "Changes, and their significance"), changes)
+        heads = {"a_ns": f"A {MS.sign}", "b_ns": f"B {MS.sign}"}
+        yield table_of(ShownTable("comparison", "significance", "Changes, and their significance", heads), changes)
     sums = "an iteration" if all(comparison.iterations) else "the window"
     titles = {
         MS: ("times", f"Times of A and B: sums over the ranks in {sums}"),
@@ -98,7 +99,7 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
         NUMBER: ("figures", "Other figures of A and B"),
     }
     for unit, (key, title) in titles.items():
-        words = {"a": "a", "b": "b", "difference": "b - a"}
+        words = {"a": "A", "b": "B", "difference": "B - A"}
         heads = {name: f"{said} {unit.sign}".strip() for name, said in words.items()}
         table = ShownTable("comparison", key, title, heads, dict.fromkeys(heads, unit))
         yield table_of(table, [row for row, own in _compared(values["per_iteration"]) if own == unit])

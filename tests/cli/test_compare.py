@@ -136,8 +136,8 @@ def test_an_iteration_that_is_longer_by_chance_is_no_regression(cli: Command, be
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        ({"program": "other"}, "a is of the program app, b of other"),
-        ({"gpus": 2}, "a has 1 GPU, b 2"),
+        ({"program": "other"}, "A is of the program app, B of other"),
+        ({"gpus": 2}, "A has 1 GPU, B 2"),
     ],
 )
 def test_runs_that_are_not_comparable_are_refused(
@@ -154,7 +154,7 @@ def test_another_number_of_ranks_is_refused(cli: Command, tmp_path: Path) -> Non
     for report in sorted(GPT.glob("*.sqlite"))[:2]:
         shutil.copy(report, tmp_path)
     said = cli("compare", GPT, tmp_path)
-    assert (said.code, "a has 4 ranks, b 2" in said.err) == (2, True)
+    assert (said.code, "A has 4 ranks, B 2" in said.err) == (2, True)
 
 
 def test_a_mistyped_condition_is_refused(cli: Command, before: Path) -> None:
@@ -169,7 +169,7 @@ def test_markdown_has_a_verdict_and_a_table(cli: Command, before: Path, after: P
     lines = cli("compare", before, after, "--format", "markdown", "--fail-on", "iteration > 3%").out.splitlines()
     assert lines[0].startswith("**B is slower: an iteration takes 0.110 ms instead of 0.100 (+10.0 %")
     assert lines[2].startswith("- failed: iteration > 3%: ")
-    head = lines.index("| what | name | unit | a | b | b - a | change % |")
+    head = lines.index("| what | name | unit | A | B | B - A | change % |")
     assert "| kernel | sgemm | ms | 0.090 | 0.099 | 0.009 | +10.0 |" in lines[head:]
     assert all(line.startswith("|") and line.count("|") == 8 for line in lines[head:])
     assert "No figure differs." in cli("compare", before, before, "--format", "markdown").out

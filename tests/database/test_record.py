@@ -154,7 +154,7 @@ def test_a_run_that_was_deleted_since_is_refused(db: str, before: Path) -> None:
 
 def test_runs_that_answer_other_questions_are_not_compared(db: str, before: Path, after: Path) -> None:
     nsys2prv.record(before, db, question=nsys2prv.Question(window="device", nccl="useful"))
-    other = "a covers the window device, b steady, a counts NCCL as useful, b as communication"
+    other = "A covers the window device, B steady, A counts NCCL as useful, B as communication"
     with pytest.raises(nsys2prv.Nsys2prvError, match=other):
         nsys2prv.compare(nsys2prv.Recorded(db, "before"), after)
     assert nsys2prv.compare(nsys2prv.Recorded(db, "before"), after, anyway=True).a.window == "device"
@@ -202,7 +202,7 @@ def test_a_build_fails_against_a_stored_run(cli: Command, tmp_path: Path, before
     said = cli("compare", after, "--against", "db:LAST", "--db", db, "--fail-on", "iteration > 3%")
     assert said.code == 3
     assert said.out.startswith("B is slower: an iteration takes 0.110 ms instead of 0.100")
-    assert "a: before (run 1) (steady, 6 iterations)" in said.out
+    assert "A: before (run 1) (steady, 6 iterations)" in said.out
     assert cli("compare", before, "--against", "db:before", "--db", db, "--fail-on", "iteration > 3%").code == 0
 
 

@@ -116,16 +116,16 @@ def check_comparable(a: RunFigures, b: RunFigures) -> None:
 def _differences(a: RunFigures, b: RunFigures) -> Iterator[str]:
     one, other = (sorted({*run.programs}) for run in (a, b))
     if one != other:
-        yield f"a is of the program {few(one)}, b of {few(other)}"
+        yield f"A is of the program {few(one)}, B of {few(other)}"
     sizes = [("rank", [run.ranks for run in (a, b)]), ("GPU", [run.gpus for run in (a, b)])]
     for what, (first, second) in sizes:
         if first != second:
-            yield f"a has {first} {what}{'s' * (first != 1)}, b {second}"
+            yield f"A has {first} {what}{'s' * (first != 1)}, B {second}"
     # Those of two sets of reports answer one question; a stored run answered that of its time.
     if a.window != b.window:
-        yield f"a covers the window {short(a.window)}, b {short(b.window)}"
+        yield f"A covers the window {short(a.window)}, B {short(b.window)}"
     if a.nccl != b.nccl:
-        yield f"a counts NCCL as {a.nccl}, b as {b.nccl}"
+        yield f"A counts NCCL as {a.nccl}, B as {b.nccl}"
 
 
 def _verdict(comparison: Comparison) -> Verdict:
