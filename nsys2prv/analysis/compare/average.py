@@ -14,6 +14,7 @@ Floats = npt.NDArray[np.float64]
 LONG_RATIO, FEWEST_LONG = 1.5, 3
 # The average decides if its change and that of the median differ by this part of the earlier run's time.
 LEAST_APART = 0.05
+_KEY = ["repeat", "iteration"]
 
 
 class Average(NamedTuple):
@@ -49,22 +50,28 @@ def average(a: pl.DataFrame, b: pl.DataFrame, enough: bool = True) -> Average:
 
     Not `enough`: there are too few for a test, and the average decides nothing.
     """
-    times = [_times(run) for run in (a, b)]
-    medians, means = [[float(of(one)) for one in times] for of in (np.median, np.mean)]
-    long = [int((one >= LONG_RATIO * usual).sum()) for one, usual in zip(times, medians, strict=True)]
+    both = [(_to_next(run), _on_device(run)) for run in (a, b)]
+    # A host that runs ahead begins the last iteration long before the device does.
+    medians, means = ([max(float(of(one)) for one in times) for times in both] for of in (np.median, np.mean))
+    long = [int((host >= LONG_RATIO * usual).sum()) for (host, _), usual in zip(both, medians, strict=True)]
     changes = [(new - old) / old if old else 0.0 for old, new in (medians, means)]
     decides = enough and max(long) >= FEWEST_LONG and abs(changes[1] - changes[0]) >= LEAST_APART
-    return Average(means[0], means[1], (long[0], long[1]), (len(times[0]), len(times[1])), decides)
+    return Average(means[0], means[1], (long[0], long[1]), (len(both[0][0]), len(both[1][0])), decides)
 
 
-def _times(iterations: pl.DataFrame) -> Floats:
-    """Return the time (ns) of each iteration: to the begin of the next one on the host, else to its end.
+def _on_device(iterations: pl.DataFrame) -> Floats:
+    """Return how long (ns) each iteration takes on the device, of its slowest rank."""
+    each = iterations.group_by(_KEY).agg(pl.col("device_ns").max()).sort(_KEY)
+    return each["device_ns"].to_numpy().astype(np.float64)
+
+
+def _to_next(iterations: pl.DataFrame) -> Floats:
+    """Return the time (ns) of each iteration on the host: to the begin of the next one, else to its end.
 
     Lengths would count the time of a long iteration twice: the device is in one while the host is in the next.
     """
-    key = ["repeat", "iteration"]
     end = pl.col("start_ns") + pl.col("total_ns")
-    each = iterations.group_by(key).agg(pl.col("start_ns").min(), end=end.max()).sort(key)
+    each = iterations.group_by(_KEY).agg(pl.col("start_ns").min(), end=end.max()).sort(_KEY)
     goes_on = (pl.col("repeat").shift(-1) == pl.col("repeat")) & (
         pl.col("iteration").shift(-1) - pl.col("iteration") == 1
     )

@@ -62,6 +62,15 @@ def test_the_average_decides_where_long_iterations_do(before: list[float], after
     assert average(run_of(before), run_of(after)).decides == decides
 
 
+def test_a_host_that_runs_ahead_says_nothing_of_the_average() -> None:
+    """It begins some iterations one after another, and then waits for the device."""
+    ahead = run_of([*([1.0] * 4 + [10.0]) * 4]).with_columns(total_ns=pl.lit(MS))
+    found = average(ahead, run_of(SPREAD))
+    assert found.a == 9 * MS
+    # The wait is as long as a usual iteration.
+    assert (found.long, found.decides) == ((0, 0), False)
+
+
 def test_too_few_iterations_decide_nothing() -> None:
     """One of the first run cannot be told from three long ones of the other."""
     found = compared([10.0], [10.0, 90.0] * 3 + [10.0])
