@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.compare.run_figures import CLASS_TIME, ITERATION_MEAN, KERNEL_TIME, RunFigures
-from nsys2prv.analysis.compare.work_of_iterations import more_work
+from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
 
 # `difference` is b less a, `change_percent` that of a (null where a is 0 or missing).
 COMPARISON = {
@@ -24,7 +24,7 @@ SUMS = ("window", "devices", "overlap", "memory")
 def compare_figures(a: RunFigures, b: RunFigures) -> pl.DataFrame:
     """Return COMPARISON of two runs. Figures of one run only, and iterations of other work, are null."""
     # Iterations of other names may be other work: epochs of one run are not the steps of the other.
-    alike = same_pattern(a, b)
+    alike = same_marks(a, b)
     left, right = (dict(run.figures) if alike else _under_own_name(run) for run in (a, b))
     keys = [*left, *(k for k in right if k not in left)]
     rows = [(what, name, left.get((what, name)), right.get((what, name))) for what, name in keys]
@@ -40,11 +40,16 @@ def _under_own_name(run: RunFigures) -> dict[tuple[str, str], float]:
 
 def same_iterations(a: RunFigures, b: RunFigures) -> bool:
     """Return False if both runs have iterations, but of other work, or of several times the work."""
-    return same_pattern(a, b) and more_work(a.work, b.work) is None
+    return same_marks(a, b) and more_work(a.work, b.work) is None
+
+
+def same_marks(a: RunFigures, b: RunFigures) -> bool:
+    """Return False if both runs have iterations, but found by other ranges or work that mark other work."""
+    return same_pattern(a, b) or common_work(a.work, b.work).is_same
 
 
 def same_pattern(a: RunFigures, b: RunFigures) -> bool:
-    """Return False if both runs have iterations, but found by other ranges or work."""
+    """Return False if both runs have iterations, but found by ranges or work of other names."""
     return len({a.iteration_pattern, b.iteration_pattern} - {None}) < 2
 
 

@@ -8,17 +8,18 @@ from typing import Any, Literal, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.compare.average import Average
+from nsys2prv.analysis.compare.average import Average, average
 from nsys2prv.analysis.compare.changed_findings import ChangedFindings, changed_findings
 from nsys2prv.analysis.compare.compare_figures import (
     compare_figures,
     figures_per_iteration,
     same_iterations,
+    same_marks,
     same_pattern,
 )
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
-from nsys2prv.analysis.compare.work_of_iterations import more_work
+from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
 from nsys2prv.errors import UsageError, few, short
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
@@ -132,7 +133,7 @@ def _verdict(comparison: Comparison) -> Verdict:
     tested, changed = comparison.significance, [one for one in comparison.significance.ranks if one.significant]
     changed.sort(key=lambda one: -abs(one.share))
     if tested.iteration is None:
-        return Verdict("unknown", f"{UNKNOWN}: {without_iterations(comparison)}.{_of_window(comparison)}")
+        return Verdict("unknown", f"{UNKNOWN}: {without_iterations(comparison)}.{_without_test(comparison)}")
     if tested.average and tested.average.decides:
         counts, outcome = abs(tested.average.share) >= LEAST_CHANGE, _direction(tested.average.share)
         usual = _times(tested.iteration) if tested.iteration.p is None else _taken(tested.iteration)
@@ -152,7 +153,7 @@ def _verdict(comparison: Comparison) -> Verdict:
         outcome, text = "none", f"{what}: an iteration takes {_taken(tested.iteration)}."
     if changed and not outcome.startswith("rank"):
         text += f" {_ranks(changed)}."
-    return Verdict(outcome, text)
+    return Verdict(outcome, text + _of_marks(comparison))
 
 
 def _direction(share: float) -> ComparisonOutcome:
@@ -163,9 +164,6 @@ def without_iterations(comparison: Comparison) -> str:
     """Return why no iterations are compared, and what to do, as a clause."""
     a, b = comparison.a, comparison.b
     instead = ", and --window device compares without iterations" if a.window == STEADY else ""
-    if not same_pattern(a, b):
-        patterns = f"{a.iteration_pattern!r} in A, {b.iteration_pattern!r} in B"
-        return f"the iterations are of other work, {patterns}; --iteration names an NVTX range of both{instead}"
     if more := more_work(a.work, b.work):
         one, other = "BA" if more.in_b else "AB"
         least, most = (f"{number:,.0f}" for number in more.launches)
@@ -174,16 +172,42 @@ def without_iterations(comparison: Comparison) -> str:
             f"{short(more.kernel)} instead of {least}; --iteration names an NVTX range of the same work in both"
             f"{instead}"
         )
+    if not same_marks(a, b):
+        patterns, common = f"{a.iteration_pattern!r} in A, {b.iteration_pattern!r} in B", common_work(a.work, b.work)
+        known = f", and {common.text}" if a.work and b.work else ""
+        return f"the iterations are of other work, {patterns}{known}; --iteration names an NVTX range of both{instead}"
     which = " and ".join(n for n, count in zip("AB", comparison.significance.iterations, strict=True) if not count)
     return f"no steady iterations in {which}; --iteration names their NVTX range"
 
 
-def _of_window(comparison: Comparison) -> str:
-    """Return how long the windows take, as a sentence; nothing for steady iterations, which may be others."""
-    if comparison.a.window == STEADY:
+def _of_marks(comparison: Comparison) -> str:
+    """Return why iterations that are found by other work compare, as a sentence; nothing for those of one name."""
+    a, b = comparison.a, comparison.b
+    if same_pattern(a, b):
         return ""
-    a, b = (run.figures["window", "duration_ns"] for run in (comparison.a, comparison.b))
-    return f" The window ({short(comparison.a.window)}) takes {_times(Change(None, a, b, None))}."
+    patterns = f"by {short(str(a.iteration_pattern))!r} in A, by {short(str(b.iteration_pattern))!r} in B"
+    return f" Iterations are found {patterns}; {common_work(a.work, b.work).text} in them."
+
+
+def _without_test(comparison: Comparison) -> str:
+    """Return what takes how long where no iterations are compared, as a sentence: the window, or the same work.
+
+    Steady iterations may be others. There, all that was recorded is compared; of a stored run that is not known.
+    """
+    a, b = comparison.a, comparison.b
+    if a.window != STEADY:
+        window = Change(None, a.figures["window", "duration_ns"], b.figures["window", "duration_ns"], None)
+        return f" The window ({short(a.window)}) takes {_times(window)}."
+    if (more := more_work(a.work, b.work)) and all(comparison.iterations):
+        means = average(a.iterations.filter("steady"), b.iterations.filter("steady"))
+        once = (means.a * more.times, means.b) if more.in_b else (means.a, means.b * more.times)
+        work = f"{more.times} iterations of {'A' if more.in_b else 'B'}"
+        return f" The work of {work} takes {_times(Change(None, *once, None))} on average."
+    if a.active_ns is None or b.active_ns is None:
+        return ""
+    recorded, common = Change(None, a.active_ns, b.active_ns, None), common_work(a.recorded_work, b.recorded_work)
+    known = f", in which {common.text}" if common.every else ""
+    return f" From the first activity to the last it takes {_times(recorded)}{known}."
 
 
 def _of_no_matter(tested: Significance) -> str:

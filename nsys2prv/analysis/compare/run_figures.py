@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.compare.changed_findings import StatedFinding
-from nsys2prv.analysis.compare.work_of_iterations import KernelWork, work_of_iterations
+from nsys2prv.analysis.compare.work_of_iterations import KernelWork, work_of_iterations, work_of_run
 from nsys2prv.analysis.efficiency import NcclAs
 from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
 
@@ -26,7 +26,8 @@ class RunFigures(NamedTuple):
     `programs`: that of each rank; `ranks`, `gpus`: how many there are; `nccl`, `window`: of the question that was
     answered; `kept`: number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`:
     ITERATION; `findings`: the worst first; `analysis`: all of it, where it was asked for and the run is no stored one;
-    `work`: of each kernel in an iteration of the window (empty: no iterations, or a stored run).
+    `work`: of each kernel and graph in an iteration of the window (empty: no iterations, or a stored run);
+    `recorded_work`: in all of the run; `active_ns`: from its first activity to its last, None of a stored run.
     """
 
     name: str
@@ -42,6 +43,8 @@ class RunFigures(NamedTuple):
     findings: tuple[StatedFinding, ...] = ()
     analysis: Analysis | None = None
     work: Mapping[str, KernelWork] = {}
+    recorded_work: Mapping[str, KernelWork] = {}
+    active_ns: int | None = None
 
     @property
     def program(self) -> str:
@@ -66,6 +69,8 @@ def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigure
         findings=tuple(StatedFinding(*one) for one in stated),
         analysis=analysis if whole else None,
         work=work_of_iterations(analysis),
+        recorded_work=work_of_run(analysis.run),
+        active_ns=analysis.run.active[1] - analysis.run.active[0],
     )
 
 

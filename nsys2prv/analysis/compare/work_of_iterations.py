@@ -1,27 +1,57 @@
-"""Do iterations of two runs the same work? One may be marked around several, or be found by work that is rare."""
+"""Do iterations of two runs the same work? One may be marked around several, or be found by other or rarer work."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.frames import KERNEL
+from nsys2prv.analysis.frames import GRAPH, KERNEL, Run
 from nsys2prv.analysis.iterations.phases import projected
 
 # An iteration does the work of several of the other run if so large a share of its launches is of kernels that come a
 # whole number of times as often, up to so small an error, and that take as many times as long, up to another error: a
 # batch in smaller parts has more launches, but takes no longer.
 LEAST_MULTIPLIED_SHARE, COUNT_ERROR, TIME_ERROR = 0.75, 0.02, 0.25
+# Fewest kernels of both runs that come equally often, up to the first of these errors, where the work is the same: a
+# single one may do so by chance.
+FEWEST_EQUAL = 2
+# What launches work on the device by a name.
+NAMED = (KERNEL, GRAPH)
 
 
 class KernelWork(NamedTuple):
-    """The work of a kernel in an iteration of a rank, the mean: launches and time (ns)."""
+    """The work of a kernel or graph, in all of a run or the mean iteration of a rank: launches and time (ns)."""
 
     launches: float
     ns: float
+
+
+class CommonWork(NamedTuple):
+    """Names of the kernels and graphs that both runs launch.
+
+    `every`: how many; `equal`: those that come equally often; `others`: the most that come another number of times as
+    often, the same for all of them.
+    """
+
+    every: int
+    equal: int
+    others: int
+
+    @property
+    def is_same(self) -> bool:
+        """Return whether the work is the same but for changes: more of it comes equally often than x times as often."""
+        return self.equal >= FEWEST_EQUAL and self.equal > self.others
+
+    @property
+    def text(self) -> str:
+        """Return how many come equally often, as a clause."""
+        if self.every == 1:
+            return f"the one kernel or graph that both launch comes {'equally' if self.equal else 'more or less'} often"
+        return f"{self.equal or 'none'} of the {self.every} kernels and graphs that both launch come equally often"
 
 
 class MoreWork(NamedTuple):
@@ -38,17 +68,35 @@ class MoreWork(NamedTuple):
 
 
 def work_of_iterations(analysis: Analysis) -> dict[str, KernelWork]:
-    """Return the work of each kernel that the steady iterations launch, by name; nothing without iterations."""
+    """Return the work that the steady iterations launch, by name; nothing without iterations."""
     run, steady = analysis.run, analysis.iterations.filter("steady")
     count = steady.select("iteration", "repeat", "rank").n_unique()
     task = pl.col("rank").replace_strict(run.task_by_rank, return_dtype=pl.Int64)
     ranges = steady.select(
         "repeat", task=task, number="iteration", start="start_ns", end=pl.col("start_ns") + pl.col("total_ns")
     )
-    kernels = run.work.filter(pl.col("kind") == KERNEL).select("task", "launched", "name", "start", "end")
-    each = projected(kernels, ranges.sort("task", "start"))
-    sums = each.group_by("name").agg(pl.len(), ns=(pl.col("end") - pl.col("start")).sum())
-    return {str(name): KernelWork(number / count, ns / count) for name, number, ns in sums.rows()}
+    named = run.work.filter(pl.col("kind").is_in(NAMED)).select("task", "launched", "name", "start", "end")
+    return _by_name(projected(named, ranges.sort("task", "start")), count)
+
+
+def work_of_run(run: Run) -> dict[str, KernelWork]:
+    """Return the work of all of a run, by name."""
+    return _by_name(run.work.filter(pl.col("kind").is_in(NAMED)), 1)
+
+
+def _by_name(work: pl.DataFrame, parts: int) -> dict[str, KernelWork]:
+    """Return the work of each name in one of a number of parts, the mean."""
+    sums = work.group_by("name").agg(pl.len(), ns=(pl.col("end") - pl.col("start")).sum())
+    return {str(name): KernelWork(number / parts, ns / parts) for name, number, ns in sums.rows()}
+
+
+def common_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> CommonWork:
+    """Return what both runs launch, and how much of it comes equally often (see KernelWork)."""
+    times = np.sort([b[name].launches / a[name].launches for name in a.keys() & b.keys()])
+    equal = np.abs(times - 1) <= COUNT_ERROR
+    others = times[~equal]
+    alike = np.searchsorted(others, others * (1 + COUNT_ERROR), side="right") - np.arange(len(others))
+    return CommonWork(len(times), int(equal.sum()), int(alike.max(initial=0)))
 
 
 def more_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> MoreWork | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
-from nsys2prv.analysis.compare.work_of_iterations import KernelWork, more_work
+from nsys2prv.analysis.compare.work_of_iterations import KernelWork, common_work, more_work
 
 ONE = {"gemm": KernelWork(10, 1000), "add": KernelWork(30, 300), "adam": KernelWork(1, 50)}
 
@@ -39,14 +40,34 @@ def test_a_whole_factor_of_nearly_all_launches_is_more_work(
     assert more_work(ONE, other) == found
 
 
-def marked(path: Path, every: int, ns: int = 50_000) -> Path:
-    """A run of 120 kernels, one each 100 us, with a range `step #` around so many each."""
+@pytest.mark.parametrize(
+    ("launches", "found", "same"),
+    [
+        ({"gemm": 10, "add": 30, "adam": 1}, (3, 3, 0), True),
+        ({"gemm": 10, "add": 3, "adam": 1, "copy": 8}, (3, 2, 1), True),  # a part of the program has changed
+        ({"gemm": 10.1, "add": 30.5, "adam": 1.1}, (3, 2, 1), True),
+        ({"gemm": 20, "add": 60, "adam": 1}, (3, 1, 2), False),
+        ({"gemm": 20, "add": 30, "adam": 5}, (3, 1, 1), False),
+        ({"gemm": 9.3, "add": 28, "adam": 1}, (3, 1, 2), False),
+        ({"gemm": 10}, (1, 1, 0), False),  # by chance
+        ({"copy": 10}, (0, 0, 0), False),
+    ],
+)
+def test_work_is_the_same_if_more_of_it_comes_equally_often_than_in_another_way(
+    launches: dict[str, float], found: tuple[int, int, int], same: bool
+) -> None:
+    common = common_work(ONE, {name: KernelWork(number, 1) for name, number in launches.items()})
+    assert (tuple(common), common.is_same) == (found, same)
+
+
+def marked(path: Path, every: int, ns: int = 50_000, name: str = "step", kernels: Sequence[str] = ("gemm",)) -> Path:
+    """A run of 120 kernels of these names in turn, one each 100 us, with a range `step #` around so many each."""
     begins = [100_000 * n for n in range(120)]
     return export(
         path,
         NVTX_EVENTS=(
             "start end eventType globalTid text",
-            [(at, at + every * 100_000 - 1000, 59, MAIN, f"step {n}") for n, at in enumerate(begins[::every])],
+            [(at, at + every * 100_000 - 1000, 59, MAIN, f"{name} {n}") for n, at in enumerate(begins[::every])],
         ),
         CUPTI_ACTIVITY_KIND_RUNTIME=(
             "start end globalTid nameId correlationId",
@@ -54,7 +75,10 @@ def marked(path: Path, every: int, ns: int = 50_000) -> Path:
         ),
         CUPTI_ACTIVITY_KIND_KERNEL=(
             "start end deviceId streamId correlationId globalPid shortName demangledName",
-            [(at + 9000, at + 9000 + ns, 0, 7, n, PROCESS, "gemm", "gemm") for n, at in enumerate(begins, 1)],
+            [
+                (at + 9000, at + 9000 + ns, 0, 7, n, PROCESS, *[kernels[n % len(kernels)]] * 2)
+                for n, at in enumerate(begins, 1)
+            ],
         ),
     )
 
@@ -70,8 +94,41 @@ def test_ranges_around_ten_iterations_are_not_slower_than_those_around_one(tmp_p
         found.per_iteration.filter(what="iteration, mean", name="total_ns").select("a", "b", "change_percent").row(0)
     )
     assert means == (99_000, 999_000, None)
+    # Ten times 100 us, but for the end of the last one.
+    assert "The work of 10 iterations of A takes 1.000 ms instead of 1.000 (-0.0 %) on average." in found.verdict.text
     other = "an iteration of A does the work of 10 iterations of B, 10 launches of gemm instead of 1;"
     assert other in nsys2prv.compare(ten, one).verdict.text
+
+
+def test_iterations_of_other_marks_compare_if_they_do_the_same(tmp_path: Path) -> None:
+    runs = [
+        marked(tmp_path / f"{name}.sqlite", 2, ns, name, ("gemm", "add"))
+        for name, ns in (("step", 50_000), ("turn", 95_000))
+    ]
+    found = nsys2prv.compare(*runs)
+    assert found.verdict.change == "rank slower"
+    assert found.verdict.text.endswith(
+        " Iterations are found by 'step #' in A, by 'turn #' in B; 2 of the 2 kernels and graphs that both launch come "
+        "equally often in them."
+    )
+    assert found.per_iteration.filter(what="iteration, mean", name="idle_ns").height == 1
+
+
+def test_iterations_of_other_marks_and_work_do_not_compare(tmp_path: Path) -> None:
+    """What the runs did from begin to end is said in their place."""
+    one = marked(tmp_path / "one.sqlite", 2, name="step", kernels=("gemm", "add"))
+    other = marked(tmp_path / "other.sqlite", 3, name="turn", kernels=("gemm", "add"))
+    found = nsys2prv.compare(one, other)
+    known = "none of the 2 kernels and graphs that both launch come equally often"
+    assert found.verdict.change == "unknown"
+    assert f"'step #' in A, 'turn #' in B, and {known}; --iteration names an NVTX range" in found.verdict.text
+    assert found.verdict.text.endswith(
+        " From the first activity to the last it takes 11.9 ms instead of 11.9 (+0.0 %), in which 2 of the 2 kernels "
+        "and graphs that both launch come equally often."
+    )
+    assert (
+        "From the first" not in nsys2prv.compare(one, other, question=nsys2prv.Question("useful", "trace")).verdict.text
+    )
 
 
 def test_an_iteration_with_the_same_work_may_be_slower(tmp_path: Path) -> None:
