@@ -18,6 +18,9 @@ LEAST_GAP_RATIO = 4.0
 # share of the milestones of the process that has the most began to record later.
 LEAST_REGULAR_SHARE, REGULAR_PERIOD_TOLERANCE = 0.75, 0.5
 
+# As many times as between bursts a distance must come within them for these to be iterations of a host that runs ahead.
+FEWEST_WITHIN = 2
+
 
 def work_of_kinds(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.DataFrame, None]]:
     """Yield kind, name and bytes of optimizer, collectives and graphs that repeat regularly, and their milestones."""
@@ -31,7 +34,9 @@ def work_of_kinds(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.Data
 
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
     """Yield kind, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
-    known = own.filter(own["kind"] < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
+    # `place`: in the order of launches.
+    known = own.with_row_index("place").filter(pl.col("kind") < OF_ORDER)
+    known = known.with_columns(pl.col("name").cast(pl.String), pl.col("place").cast(pl.Int64))
     if known.is_empty():
         return
     optimizer = known.filter(pl.col("kind") == OF_OPTIMIZER)
@@ -45,7 +50,8 @@ def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFr
 def _groupings(kind: object, launches: pl.DataFrame) -> Iterator[tuple[pl.DataFrame, Indices]]:
     """Yield the ways to group launches: the first launch of each group, and the number of launches in each."""
     ordered = launches.unique("launched", keep="first", maintain_order=True)
-    yield _milestones(ordered, "launched")
+    paused = kind != OF_OPTIMIZER and _only_paused(ordered)
+    yield _milestones(ordered, "place" if paused else "launched")
     if kind == OF_OPTIMIZER:
         # A host that runs far ahead waits for room in the queue, also between launches of one optimizer step. The
         # device runs them one after another.
@@ -59,6 +65,21 @@ def _milestones(ordered: pl.DataFrame, times: str) -> tuple[pl.DataFrame, Indice
     """Return the first launch of each burst by a column of times, and the number of launches in each."""
     begins = _whole_bursts(_bursts(ordered[times].to_numpy()), ordered.height)
     return ordered[begins], np.diff(np.append(begins, ordered.height))
+
+
+def _only_paused(ordered: pl.DataFrame) -> bool:
+    """Return True if only time parts the bursts of launches: between them is no other work than within them.
+
+    A host that runs ahead waits for the device every few iterations, and launches these in a burst.
+    """
+    begins, distances = _bursts(ordered["launched"].to_numpy()), np.diff(ordered["place"].to_numpy())
+    borders = begins[1:] - 1
+    if not FEWEST_REPEATS - 1 <= len(borders) < len(distances):
+        return False
+    usual = float(np.median(distances[borders]))
+    within = np.delete(distances, borders)
+    same: Mask = distances[borders] == usual
+    return bool(same.all()) and int((within == usual).sum()) >= FEWEST_WITHIN * len(borders)
 
 
 def _bursts(times: Times) -> Indices:

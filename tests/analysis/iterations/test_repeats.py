@@ -119,6 +119,20 @@ def test_a_graph_that_a_host_launches_ahead_is_an_iteration_each_time() -> None:
     assert (found.milestone, found.steps.height) == ("graph 1", 24)
 
 
+@pytest.mark.parametrize(("between", "found"), [((), 19), ((GEMM,), 3)], ids=["nothing else", "other work"])
+def test_bursts_that_only_pauses_part_are_iterations_of_a_host_that_runs_ahead(
+    between: tuple[object, ...], found: int
+) -> None:
+    """It waits after every fifth collective pair; other work there tells that the five are of one iteration."""
+    pair, launches = (GEMM, GEMM, REDUCE, REDUCE, GEMM), []
+    for n in range(20):
+        launches += step(0, 100_000 * (n // 5) + 60 * n, *(pair if n % 5 else (*between, *pair)))  # type: ignore[arg-type]
+    on_device = 1_000_000 + 1000 * pl.int_range(pl.len(), dtype=pl.Int64)
+    repeats = find_repeats(run_of(work(*launches).with_columns(start=on_device, end=on_device + 990), ranks=1))  # type: ignore[arg-type]
+    assert repeats is not None
+    assert (repeats.milestone, repeats.steps.height) == ("ncclDevKernel_AllReduce", found)
+
+
 def test_work_that_all_iterations_have_counts_rather_than_work_of_some() -> None:
     """A program that is compiled again runs other kernels from then on, and is a little faster."""
     first, then = ((LATER, *(GEMM,) * 9, ("kernel", name, name, None)) for name in ("old", "new"))
