@@ -66,7 +66,6 @@ def _table(runs: pl.DataFrame) -> str:
 
 def _row(run: dict[str, object]) -> list[str]:
     began, iteration, parallel = run["began"] or run["recorded"], run["iteration_ns"], run["parallel"]
-    assert isinstance(parallel, float)
     return [
         str(run["run"]),
         short(str(run["name"]), NAME_WIDTH),
@@ -74,6 +73,6 @@ def _row(run: dict[str, object]) -> list[str]:
         f"{began:%Y-%m-%d %H:%M}",
         *(str(run[name]) for name in ("ranks", "gpus", "iterations")),
         ms(iteration) if isinstance(iteration, float) else "",
-        f"{100 * parallel:.1f}",
+        f"{100 * parallel:.1f}" if isinstance(parallel, float) else "",
         short(str(run["finding"] or ""), FINDING_WIDTH),
     ]

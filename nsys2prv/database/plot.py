@@ -75,8 +75,8 @@ def _curve(placed: pl.DataFrame, column: str, color: str) -> str:
     known = placed.drop_nulls(column)
     points = " ".join(f"{x},{y}" for x, y in known.select("x", column).rows())
     dots = "".join(
-        f'<circle cx="{x}" cy="{y}" r="3"><title>{escape(name)} (run {run}), {when}: {_value(ns)}, '
-        f"parallel {100 * parallel:.1f} %</title></circle>"
+        f'<circle cx="{x}" cy="{y}" r="3"><title>{escape(name)} (run {run}), {when}: {_value(ns)}'
+        f"{_share(parallel)}</title></circle>"
         for x, y, name, run, when, ns, parallel in known.select(
             "x", column, "name", "run", "when", "iteration_ns", "parallel"
         ).rows()
@@ -86,3 +86,7 @@ def _curve(placed: pl.DataFrame, column: str, color: str) -> str:
 
 def _value(ns: float | None) -> str:
     return "no iterations" if ns is None else f"{ns / 1e6:.3f} ms"
+
+
+def _share(parallel: float | None) -> str:
+    return "" if parallel is None else f", parallel {100 * parallel:.1f} %"

@@ -19,7 +19,8 @@ from nsys2prv.database.schema import FIGURES, FINDINGS, ITERATIONS, RUNS, TASKS
 from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
 
 # A run a row. `began`: of the recording, `recorded`: into the database; `iteration_ns`: median over the steady
-# iterations (null: none); `finding`: title of the worst one, and its cost an iteration (null: none).
+# iterations (null: none); efficiencies: null where no device did anything; `finding`: title of the worst one, and its
+# cost an iteration (null: none).
 HISTORY = {
     "run": pl.Int64(),
     "name": pl.String(),
@@ -41,6 +42,7 @@ HISTORY = {
     "finding_cost_ns": pl.Int64(),
     "trace": pl.String(),
 }
+EFFICIENCIES = ("parallel", "load_balance", "communication", "orchestration")
 # Time of a run: of old reports only that of their recording into the database is known.
 WHEN = func.coalesce(RUNS.c.began, RUNS.c.recorded)
 # Digits of a number of a run at most: SQLite takes no larger numbers.
@@ -70,7 +72,10 @@ def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
                 f"{display_name(url)}: no run of a program {short(program)!r}{near}; "
                 f"the programs are: {few(known, NAMES_SHOWN) or 'none'}"
             )
-    return pl.DataFrame([tuple(row) for row in rows], schema=HISTORY, orient="row")
+    runs = pl.DataFrame([tuple(row) for row in rows], schema=HISTORY, orient="row")
+    # The tables hold 0 for them, which would read as a run whose devices idle.
+    busy = pl.col("orchestration") > 0
+    return runs.with_columns(pl.when(busy).then(pl.col(name)).alias(name) for name in EFFICIENCIES)
 
 
 def check_readable(db: str | Path) -> None:

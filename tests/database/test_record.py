@@ -237,6 +237,19 @@ def test_a_plot_has_a_panel_a_program_and_a_dot_a_run(cli: Command, tmp_path: Pa
     assert drawn == nsys2prv.history(db).as_svg()
 
 
+def test_a_run_in_which_no_gpu_did_anything_has_no_efficiency(cli: Command, tmp_path: Path, before: Path) -> None:
+    db, plot = tmp_path / "runs.db", tmp_path / "history.svg"
+    for report in (before, SAMPLES / "single" / "openmp.sqlite"):
+        cli("record", report, "--db", db)
+    runs = nsys2prv.history(db).runs.sort("run")
+    assert runs.select("parallel", "orchestration").rows() == [(1.0, 1.0), (None, None)]
+    head, *told = cli("history", "--db", db).out.splitlines()
+    cells = {line.split()[1]: line[: head.index("first finding")].split()[-1] for line in told}
+    assert (cells["before"], cells["openmp"]) == ("100.0", "0")
+    cli("history", "--db", db, "--plot", plot)
+    assert plot.read_text().count("<circle ") == 2
+
+
 PROBE = """
 import sys
 from nsys2prv.cli.main import cli
