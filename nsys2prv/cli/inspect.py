@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,9 +47,12 @@ def command(inputs: tuple[Path, ...], form: str, **given: Any) -> None:
     if form == "json":
         say_json({"reports": [_as_json(r) for r in reports], "warnings": remarks})
         return
+    repeated = _repeated(reports)
     for report in reports:
-        click.echo(_about(report))
+        click.echo(_about(report, repeated))
     click.echo(_table(reports))
+    for said, own in repeated.items():
+        click.echo(f"{_whose(own, len(reports))}: {short(said, SENTENCE_WIDTH)}")
     for remark in remarks:
         click.echo(f"warning: {remark}")
 
@@ -58,7 +61,22 @@ def _as_json(report: Inspection) -> dict[str, Any]:
     return {**report._asdict(), "left_out": {table: out._asdict() for table, out in report.left_out.items()}}
 
 
-def _about(report: Inspection) -> str:
+def _repeated(reports: Sequence[Inspection]) -> dict[str, list[str]]:
+    """Return the names of the reports by what they say, where several say the same."""
+    saying: dict[str, list[str]] = {}
+    for report in reports:
+        for said in report.losses:
+            saying.setdefault(said, []).append(report.name)
+    return {said: own for said, own in saying.items() if len(own) > 1}
+
+
+def _whose(names: Sequence[str], count: int) -> str:
+    """Return the subject before what reports say, of `count` in all."""
+    return f"All {count} reports say" if len(names) == count else f"{len(names)} reports say ({few(names)})"
+
+
+def _about(report: Inspection, elsewhere: Container[str]) -> str:
+    """Return the lines on a report. `elsewhere`: sentences that it says and that stand at another place."""
     gpus = few([f"{number} {name}" for number, name in report.gpus], LISTED) or "none"
     rank = "?" if report.rank is None else report.rank
     span = "no events"
@@ -72,7 +90,7 @@ def _about(report: Inspection) -> str:
     ]
     lines += [f"  left out: {short(table)}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
     lines += [f"  warning: {w}" for w in report.warnings]
-    lines += [f"  the report says: {short(text, SENTENCE_WIDTH)}" for text in report.losses]
+    lines += [f"  the report says: {short(text, SENTENCE_WIDTH)}" for text in report.losses if text not in elsewhere]
     return "\n".join(lines) + "\n"
 
 

@@ -297,8 +297,19 @@ def test_inspect_prints_a_table_of_ranks_and_families(cli: Command, gpt_ddp: lis
         cell = dict(zip(head, row, strict=True))
         for family, name in (("cuda_api", oracle.RUNTIME), ("osrt", "OSRT_API"), ("gpu_metrics", "GPU_METRICS")):
             assert int(cell[family].replace(",", "")) == oracle.sql(report, f"SELECT count(*) FROM {name}")[0][0]
-    for text in ("gpu-node0", "gpu-node1", "NVIDIA H200", "python3:1059", "the report says: Not all CUDA events"):
+    for text in ("gpu-node0", "gpu-node1", "NVIDIA H200", "python3:1059"):
         assert text in said.out
+
+
+def test_inspect_tells_once_what_several_reports_say(cli: Command, gpt_ddp: list[Path], saxpy: Path) -> None:
+    assert cli("inspect", gpt_ddp[0]).out.count("the report says: Not all CUDA events") == 1
+    told = cli("inspect", *gpt_ddp).out
+    assert "the report says" not in told
+    assert told.count("All 4 reports say: Not all CUDA events might have been collected.") == 1
+    # A program without NVTX.
+    told = cli("inspect", *gpt_ddp[:2], saxpy).out
+    assert f"2 reports say ({gpt_ddp[0].name}, {gpt_ddp[1].name}): Not all NVTX events might" in told
+    assert "the report says: No NVTX events collected." in told
 
 
 def test_inspect_as_json_says_of_each_table_why_it_is_left_out(cli: Command, gpt_ddp: list[Path]) -> None:
