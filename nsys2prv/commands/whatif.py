@@ -9,6 +9,7 @@ from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.iterations.located import locate
+from nsys2prv.analysis.predict.changes import parsed
 from nsys2prv.analysis.predict.whatif import Prediction, changes_nothing, model_of, predict
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
@@ -35,6 +36,9 @@ def what_if(
     rank computes, or `NAME*F` for kernels by family, class, name or phase; `TARGET=0` is `TARGET*0`. The other
     parameters are those of `analyze`. Raises Nsys2prvError.
     """
+    # To read a run takes long: a change that cannot be read is told before.
+    for change in changes:
+        parsed(change)
     # Time 0 is the first event of all that is read, and a chosen time has to be that of `analyze`.
     metrics = (TENSOR,) if selection.time else ()
     with open_run(inputs, selection, options, metrics, execution) as run:

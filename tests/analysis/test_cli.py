@@ -241,6 +241,11 @@ def test_a_change_that_is_misspelled_is_set_right(change: str, says: str) -> Non
         said("whatif", HALO, "--set", change)
 
 
+def test_a_change_that_cannot_be_read_is_told_before_the_run_is_read(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="'transfer': not TARGET[*]F"):
+        said("whatif", str(tmp_path / "nowhere"), "--set", "delay=0", "--set", "transfer")
+
+
 @pytest.mark.parametrize("command", ["align", "analyze", "export", "inspect", "record", "translate", "whatif"])
 def test_help_says_what_inputs_are(command: str) -> None:
     assert "INPUT are reports (.sqlite, .nsys-rep)" in said(command, "--help")

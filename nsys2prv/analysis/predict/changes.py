@@ -60,11 +60,20 @@ class Model(NamedTuple):
     after_calls: AfterCalls
 
 
-def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
-    """Apply one change to the lengths of a scenario."""
+class Change(NamedTuple):
+    """A change: its target times a factor. `rank`: of that rank (None: not of one), to the median where `as_median`."""
+
+    target: str
+    factor: float = 1.0
+    rank: int | None = None
+    as_median: bool = False
+
+
+def parsed(change: str) -> Change:
+    """Return a change, of whose target only a run can tell if it has it. Raises UsageError if it cannot be read."""
     text = change.strip()
-    if found := re.fullmatch(r"rank\s+(\d+)\s*=\s*median", text):
-        return _as_median(model, lengths, int(found[1]))
+    if found := re.fullmatch(r"(rank\s+(\d+))\s*=\s*median", text):
+        return Change(found[1], rank=int(found[2]), as_median=True)
     found = re.fullmatch(r"(.+?)\s*(?:\*\s*(\d+\.?\d*|\.\d+)|=\s*0)", text)
     if not found:
         meant = re.fullmatch(r"(.+?)\s*=\s*(\d+\.?\d*|\.\d+)", text)
@@ -72,7 +81,16 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
         raise UsageError(
             f"--set {short(change)!r}: not TARGET*F with a factor F of 0 or more, nor TARGET=0{hint}; {ADVICE}"
         )
-    target, factor = found[1].strip(), float(found[2] or 0)
+    target = found[1].strip()
+    of_rank = re.fullmatch(r"rank\s+(\d+)", target)
+    return Change(target, float(found[2] or 0), int(of_rank[1]) if of_rank else None)
+
+
+def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
+    """Apply one change to the lengths of a scenario. Raises UsageError for one that cannot be read or has no target."""
+    target, factor, rank, as_median = parsed(change)
+    if rank is not None and as_median:
+        return _as_median(model, lengths, rank)
     named: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
         "transfer": _transfer,
         "launch": _launch,
@@ -82,8 +100,8 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
     }
     if target in named:
         return named[target](model, lengths, factor)
-    if of_rank := re.fullmatch(r"rank\s+(\d+)", target):
-        task = _task_of(model, int(of_rank[1]), text)
+    if rank is not None:
+        task = _task_of(model, rank, change.strip())
         own = _computing(model) & (model.run.work["task"] == task).to_numpy()
         return _scaled(lengths, 2 * np.flatnonzero(own) + 1, factor)
     chosen = _works_named(model, target)
