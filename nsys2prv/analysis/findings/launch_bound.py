@@ -169,8 +169,10 @@ def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, 
     """
     operations = advice_on_operations(case)
     launch_less = f"{operations}{' ' * bool(operations)}{_of_graphs(case) or LAUNCH_LESS.of(case.framework)}"
+    single = round(kernels) == 1
+    many = f"{kernels:,.0f} kernel{'s' * (not single)} of {median / 1000:.1f} us leave{'s' * single}"
     return (
-        f"Launch-bound: {kernels:,.0f} kernels of {median / 1000:.1f} us leave the device without work",
+        f"Launch-bound: {many} the device without work",
         f"{_processes_for_gpus(case)}{_advice_on_places(places, seen)}{_advice_on_waits(case)}"
         f"{advice_on_loops(case, kernels) or advice_on_rounds(case, kernels)}{launch_less}",
     )
