@@ -242,7 +242,7 @@ def test_a_change_that_is_misspelled_is_set_right(change: str, says: str) -> Non
 
 
 def test_a_change_that_cannot_be_read_is_told_before_the_run_is_read(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="'transfer': not TARGET[*]F"):
+    with pytest.raises(UsageError, match=r"'transfer': not TARGET[*]F"):
         said("whatif", str(tmp_path / "nowhere"), "--set", "delay=0", "--set", "transfer")
 
 

@@ -35,7 +35,8 @@ def named_ranks(ranks: Iterable[int], worst_first: bool = False) -> tuple[int, .
 class Finding(NamedTuple):
     """One conclusion from an analysis.
 
-    `cost_ns`: time of an iteration that it costs (of the window, without iterations), and `share` its part of 1;
+    `cost_ns`: time of an iteration that it costs (of the window, without iterations), and `share` its part of 1, or of
+    what costs no iteration anything, as pauses, the part of the run that it takes;
     `ranks`, `iterations`: those concerned, empty for all, of ranks at most RANKS_SHOWN; `evidence`: figures by name,
     with the unit at the end of the name; `advice`: what to do; `command`: the next command, with RUN for the inputs;
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).

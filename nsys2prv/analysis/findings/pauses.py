@@ -54,6 +54,7 @@ def pauses(case: Case) -> Iterator[Finding]:
         at_ns=int(found.start[(found.end - found.start).argmax()]),
         # A single one may not come again.
         severity=severity if count > 1 or severity == "low" else "medium",
+        share=total / between,
     )
 
 

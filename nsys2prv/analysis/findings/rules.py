@@ -45,6 +45,8 @@ from nsys2prv.analysis.findings.varying_kernels import varying_kernels
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
 
+# Findings on defects of the reports: with a high one no cost is known well.
+DEFECTS = ("failed-calls", "defective-reports")
 Rule = Callable[[Case], Iterator[Finding]]
 RULES: tuple[Rule, ...] = (
     doubtful_recording,
@@ -94,14 +96,16 @@ def with_findings(analysis: Analysis) -> Analysis:
     case = case_of(analysis)
     rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
     # Stable: of equals the order of rules counts.
-    findings = sorted(
-        (one for one in rated if one.severity),
-        key=lambda one: (SEVERITIES.index(one.severity or "low"), -one.cost_ns),
-    )
-    return analysis._replace(findings=tuple(findings))
+    return analysis._replace(findings=tuple(sorted((one for one in rated if one.severity), key=_place)))
+
+
+def _place(finding: Finding) -> tuple[int, bool, float]:
+    """Return the key of the order: by severity, then costs, of high ones after defects, on which all costs rest."""
+    severity = finding.severity or "low"
+    return SEVERITIES.index(severity), not (severity == "high" and finding.id in DEFECTS), -finding.share
 
 
 def _rated(finding: Finding, iteration_ns: float) -> Finding:
     """Return a finding with share and severity: the rule's, or by cost; None if it costs too little."""
-    share = finding.cost_ns / iteration_ns if iteration_ns else 0.0
+    share = finding.cost_ns / iteration_ns if finding.cost_ns and iteration_ns else finding.share
     return finding._replace(share=share, severity=finding.severity or severity_of(share))

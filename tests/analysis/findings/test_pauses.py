@@ -53,8 +53,18 @@ def test_pauses_are_named_with_what_is_in_them(line: str, what: str, advice: str
     assert what in found.title
     assert "74 % of the time from the first to the last one: " in found.title
     assert advice in found.advice
-    assert (found.severity, found.cost_ns) == ("high", 0)
+    assert (found.severity, found.cost_ns, found.share) == ("high", 0, pytest.approx(0.74, abs=0.01))
     assert found.evidence["pauses_ns"] == pytest.approx(600e6, rel=0.04)
+
+
+def test_pauses_have_a_place_by_their_share_of_the_run() -> None:
+    """Each iteration lacks work for a third of its time besides."""
+    line = "k @0 5-300, k @600 605-990"
+    changed = {f"step{step}_rank0": f"{line}, {LAST}" for step in LATER}
+    high = analysis_of(program(f"0| {line}", steps=24, longer=LATER, **changed)).findings
+    assert high[0].id == "pauses"
+    assert high[1].severity == "high"
+    assert 0.1 < high[1].share < high[0].share
 
 
 def test_a_single_pause_is_never_high() -> None:

@@ -15,6 +15,15 @@ from nsys2prv.page.head import defects, findings, run_facts, verdict
 from nsys2prv.run.defects import Defect
 
 
+def test_defects_stand_before_the_costs_that_rest_on_them() -> None:
+    defect = Defect(7, "process 3 launched kernels by 7 calls, and none is recorded", "useful time is too low", ("a",))
+    run = program("0| k @0 5-300, k @500 505-990")
+    for share, place in ((1.0, 0), (0.0001, -1)):
+        found = analysis_of(run._replace(defects=(defect._replace(share=share),))).findings
+        assert any(one.cost_ns and one.severity == "high" for one in found)
+        assert [one.id for one in found if one.id != "missing-data"][place] == "defective-reports"
+
+
 def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     defect = Defect(7, "process 3 launched kernels by 7 calls, and none is recorded", "useful time is too low", ("a",))
     run = program(GOOD)._replace(defects=(defect,), clocks=RunClocks(warnings=("a may be 3 ms off",)))
