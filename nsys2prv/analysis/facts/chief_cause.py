@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.facts.activity_names import activity
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import is_python
 from nsys2prv.analysis.facts.latecomers import Latecomer
@@ -79,5 +80,6 @@ def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:
 
 def host_work(name: str) -> str:
     """Return the words for host work by the name of its cause: a call or range, or what it launches at its end."""
-    before = "host work before " if name.startswith(LAUNCHING) else ""
-    return f"{before}`{short(name.removeprefix(LAUNCHING), 40)}`"
+    if name.startswith(LAUNCHING):
+        return f"host work before {activity(name.removeprefix(LAUNCHING))}"
+    return f"`{short(name, 40)}`"

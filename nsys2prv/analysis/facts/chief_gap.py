@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.facts.activity_names import activity
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.gaps import idle_gaps
@@ -79,7 +80,7 @@ def where_text(gap: ChiefGap | None) -> str:
         return ""
     place = f" in `{short(gap.range, 40)}`" if gap.range else ""
     share = "nearly all" if gap.share >= NEARLY_ALL.value else f"{100 * gap.share:.0f} %"
-    return f"{place} after `{short(gap.after, 40)}` and before `{short(gap.before, 40)}` ({share} of that time)"
+    return f"{place} after {activity(gap.after)} and before {activity(gap.before)} ({share} of that time)"
 
 
 def _gaps(case: Case, covered: Spans) -> pl.DataFrame:
