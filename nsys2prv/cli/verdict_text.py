@@ -47,6 +47,9 @@ def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     head = [*_wrapped([*_run(analysis, inputs), *_efficiency(analysis)]), *_defects(analysis)]
     stands = ", where RUN stands for the reports" if run == RUN else ""
     foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL_SECTIONS}{stands}"]
+    if any(_has_steps(finding) and finding.cfg for finding in analysis.findings):
+        trace = f"Paraver: nsys2prv translate {run} -o trace writes the trace"
+        foot[1:1] = _wrapped([f"{trace}, nsys2prv cfgs --install the .cfg files"])
     if analysis.run.remarks:
         count = len(analysis.run.remarks)
         foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
@@ -93,8 +96,11 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
         yield f"Efficiency: {_parts(analysis.efficiency, analysis)}{nccl}"
+        only = "copy" if moved(analysis) == "copies" else "communicate"
+        yield f"  100 %: GPUs compute equally long x never only {only} x always have something to do"
     elif analysis.host.mpi is not None:
-        yield f"Efficiency: MPI {100 * analysis.host.mpi:.1f} % (the reports hold no device activity)"
+        share = f"{100 * analysis.host.mpi:.1f} %, the time outside of MPI"
+        yield f"Efficiency: MPI {share} (the reports hold no device activity)"
     else:
         yield "The reports hold no device activity."
     for phase in analysis.phases[:MOST_PHASES]:
@@ -130,13 +136,18 @@ def _findings(analysis: Analysis, run: str, lines: int) -> list[str]:
     return shown
 
 
+def _has_steps(finding: Finding) -> bool:
+    """Return True if a finding is printed with advice and the next step: it costs more than little."""
+    return finding.severity != "low"
+
+
 def _block(finding: Finding, run: str) -> Iterator[str]:
-    """Yield the lines of one finding. What costs little has no advice."""
+    """Yield the lines of one finding."""
     cost = f"{finding.cost_text} {100 * finding.share:.1f} %" if finding.cost_text else ""
     label = f"{finding.severity or '':<8}{cost}"
     title = printable(f"{label}{': ' if cost else ''}{finding.title}")
     yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=TITLE_LINES, placeholder=" ...")
-    if finding.severity == "low":
+    if not _has_steps(finding):
         return
     yield from wrap(finding.advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=ADVICE_LINES)
     where = f"{finding.cfg}.cfg" if finding.cfg else ""
