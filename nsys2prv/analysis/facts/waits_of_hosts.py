@@ -24,10 +24,11 @@ WAITING = Words(
 )
 
 
-def waits_by_rank(case: Case) -> dict[int, float]:
+def waits_by_rank(case: Case, usually: bool = False) -> dict[int, float]:
     """Return how often the threads that launch kernels of a rank wait for its devices (an iteration); else empty.
 
     Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
+    `usually`: in an iteration that is not long, as those with a checkpoint are.
     """
     if not case.analysis.window.iterations:
         return {}
@@ -35,9 +36,11 @@ def waits_by_rank(case: Case) -> dict[int, float]:
     threads = kernels.select("task", row="caller_row").unique()
     waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
     # Of iterations that are left out none count, even where there are no others: they are no usual waits.
-    of_launchers = cut_with_ns(waits, kept_time(case.analysis)).join(threads, on=["task", "row"], how="semi")
+    covered = case.usual_time() if usually else kept_time(case.analysis)
+    steps = max(case.step_count - usually * case.long_steps.found.height, 1)
+    of_launchers = cut_with_ns(waits, covered).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
-    return {case.run.rank(task): counts.get(task, 0) / case.step_count for task in threads["task"].unique().sort()}
+    return {case.run.rank(task): counts.get(task, 0) / steps for task in threads["task"].unique().sort()}
 
 
 def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | None:
@@ -48,3 +51,10 @@ def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | N
     own = waits.get(rank, 0.0)
     others = median([waits[other] for other in waits if other != rank] or [own])
     return (own, others) if own >= max(WAITS_IN_GRAPH.value, WAITS_MORE.value * others) else None
+
+
+def copied_to_host(case: Case, rank: int) -> float:
+    """Return the mean size (bytes) of what a rank copies to its host, 0 if nothing or if that is not known."""
+    own = case.run.work.filter(pl.col("kind") == COPY, task=case.run.task_by_rank[rank])
+    to_host = own.filter(pl.col("name").cast(pl.String) == "Device-to-Host")
+    return float(cut_with_ns(to_host, kept_time(case.analysis))["bytes"].mean() or 0)  # type: ignore[arg-type]

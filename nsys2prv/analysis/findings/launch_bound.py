@@ -32,9 +32,10 @@ from nsys2prv.analysis.facts.thresholds import (
     NEARLY_ALL,
     ONE_PAUSE,
     SHORT_KERNEL,
+    VALUE_BYTES,
     WAITS_IN_GRAPH,
 )
-from nsys2prv.analysis.facts.waits_of_hosts import WAITING, waits_by_rank, waits_more
+from nsys2prv.analysis.facts.waits_of_hosts import WAITING, copied_to_host, waits_by_rank, waits_more
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL
 from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
@@ -197,14 +198,16 @@ def _advice_on_places(places: IdlePlaces, seen: Seen) -> str:
 
 def _advice_on_waits(case: Case) -> str:
     """Return advice on waits for the device, which no CUDA graph can hold: of all ranks, or mostly of one."""
-    waits = waits_by_rank(case)
+    waits = waits_by_rank(case, usually=True)
     mean = sum(waits.values()) / max(len(waits), 1)
     if mean < WAITS_IN_GRAPH.value:
         return ""
     most = max(waits, key=lambda rank: waits[rank])
-    whose = (
-        f"{waits[most]:.0f} waits of rank {most}'s host" if waits_more(waits, most) else f"{mean:.0f} waits of the host"
-    )
+    of_one = waits_more(waits, most)
+    if of_one and copied_to_host(case, most) > VALUE_BYTES.value:
+        # A rank that saves for all is late, and does so in few iterations.
+        return ""
+    whose = f"{waits[most]:.0f} waits of rank {most}'s host" if of_one else f"{mean:.0f} waits of the host"
     return (
         f"First remove the {whose} for the device in an iteration ({WAITING.of(case.framework)}): no CUDA graph can "
         "hold them. "

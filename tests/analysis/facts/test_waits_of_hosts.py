@@ -10,7 +10,7 @@ from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.waits_of_hosts import waits_by_rank, waits_more
-from nsys2prv.analysis.frames import CALLS
+from nsys2prv.analysis.frames import CALLS, COPY
 from nsys2prv.analysis.graph.device_waits import device_waits
 from nsys2prv.analysis.graph.polling import FEWEST_QUERIES, LONGEST_GAP, polls
 
@@ -128,6 +128,31 @@ def test_a_rank_whose_host_waits_more_often_than_others_is_advised_so(picture: s
     assert [waits_more(waits_by_rank(case), rank) for rank in range(3)] == [None, (10, 1), None]
     (late,) = [one for one in analysis.findings if one.id == "late-rank"]
     assert late.advice.startswith("The host of rank 1 waits 10 times an iteration for its device, those of others 1")
+
+
+@pytest.mark.parametrize(
+    ("size", "says"), [(4, "for its device, those of"), (1 << 20, "on average for copies of data")]
+)
+def test_copies_of_a_value_and_of_a_checkpoint_are_told_apart(size: int, says: str) -> None:
+    copying = ", ".join(
+        f"k @{90 * n} {90 * n + 1}-{90 * n + 41}, c:Device-to-Host @{90 * n + 1} {90 * n + 41}-{90 * n + 42}, "
+        f"wait {90 * n + 2}-{90 * n + 42}"
+        for n in range(10)
+    )
+    run = program(LATE.replace(OFTEN, copying))
+    sized = pl.when(pl.col("kind") == COPY).then(size).otherwise("bytes")
+    found = findings_of(run._replace(work=run.work.with_columns(bytes=sized)))
+    assert found["late-rank"].advice.startswith(f"The host of rank 1 waits 10 times an iteration {says}")
+
+
+def test_waits_of_long_iterations_are_no_usual_ones() -> None:
+    """Each sixth iteration takes three times as long, and waits ten times."""
+    long = ", ".join(f"k @{290 * n} {290 * n + 1}-{290 * n + 41}, wait {290 * n + 2}-{290 * n + 42}" for n in range(10))
+    changed = {f"step{step}_rank0": long for step in (5, 11, 17)}
+    case = case_of(analysis_of(program("0| k @0 5-990", steps=24, longer=dict.fromkeys((5, 11, 17), 2000), **changed)))
+    assert case.long_steps.found.height == 3
+    assert waits_by_rank(case) == {0: pytest.approx(30 / 24)}
+    assert waits_by_rank(case, usually=True) == {0: 0}
 
 
 def test_ranks_that_wait_alike_are_not_told_apart() -> None:
