@@ -18,6 +18,8 @@ LEAST_GAP_RATIO = 4.0
 # share of the milestones of the process that has the most began to record later.
 LEAST_REGULAR_SHARE, REGULAR_PERIOD_TOLERANCE = 0.75, 0.5
 
+# PyTorch's kernels over lists of tensors. Where none is an optimizer's alone, they are its steps, as of SGD.
+OVER_LISTS = "multi_tensor_apply_kernel"
 # As many times as between bursts a distance must come within them for these to be iterations of a host that runs ahead.
 FEWEST_WITHIN = 2
 
@@ -35,13 +37,13 @@ def work_of_kinds(own: pl.DataFrame) -> Iterator[tuple[Sequence[object], pl.Data
 def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFrame]]:
     """Yield kind, name and bytes of optimizer, collectives and graphs of a process, and their launches in order."""
     # `place`: in the order of launches.
-    known = own.with_row_index("place").filter(pl.col("kind") < OF_ORDER)
-    known = known.with_columns(pl.col("name").cast(pl.String), pl.col("place").cast(pl.Int64))
-    if known.is_empty():
-        return
-    optimizer = known.filter(pl.col("kind") == OF_OPTIMIZER)
+    placed = own.with_row_index("place").cast({"place": pl.Int64})
+    optimizer = placed.filter(pl.col("kind") == OF_OPTIMIZER)
+    if optimizer.is_empty():
+        optimizer = placed.filter(pl.col("kind") == OF_ORDER, pl.col("name") == OVER_LISTS)
     if optimizer.height >= FEWEST_REPEATS:
-        yield (OF_OPTIMIZER, optimizer["name"].mode().sort()[0], None), optimizer
+        yield (OF_OPTIMIZER, optimizer["name"].cast(pl.String).mode().sort()[0], None), optimizer
+    known = placed.filter(pl.col("kind") < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
     key = ("kind", "name", "bytes")
     often = known.filter(pl.col("kind") != OF_OPTIMIZER, pl.len().over(key) >= FEWEST_REPEATS)
     yield from often.group_by(key, maintain_order=True)

@@ -20,6 +20,7 @@ from nsys2prv.run.repeats import REPEATING, choose_milestone
 
 # Kind, name, family, bytes.
 ADAM = ("kernel", "multi_tensor_apply_kernel", "optimizer", None)
+LISTS = ("kernel", "multi_tensor_apply_kernel", "elementwise", None)
 GEMM = ("kernel", "gemm", "GEMM", None)
 REDUCE = ("nccl", "ncclDevKernel_AllReduce", "NCCL", 4096)
 SMALL = ("nccl", "ncclDevKernel_AllReduce", "NCCL", 64)
@@ -70,6 +71,7 @@ def steps(parts: tuple[object, ...], begins: list[int], tasks: int = 2) -> pl.Da
     ("parts", "milestone"),
     [
         ((GEMM, GEMM, REDUCE, ADAM, ADAM, ADAM), "multi_tensor_apply_kernel"),
+        ((REDUCE, GEMM, GEMM, REDUCE, LISTS, LISTS), "multi_tensor_apply_kernel"),
         ((GEMM, REDUCE, GEMM), "ncclDevKernel_AllReduce"),
         ((SMALL, GEMM, SMALL, GEMM, REDUCE), "ncclDevKernel_AllReduce"),
         ((GRAPH, GEMM), "graph 1"),
@@ -84,6 +86,13 @@ def test_iterations_go_from_one_milestone_to_the_next_on_every_rank(parts: tuple
         own = found.steps.filter(task=task)
         assert own["number"].to_list() == [0, 1, 2, 3, 4]
         assert (own["end"] - own["start"]).to_list() == [3000, 1000, 1000, 1000, 1000]
+
+
+def test_kernels_over_lists_are_milestones_only_without_an_optimizer() -> None:
+    """Norms and averages of weights take lists, too: here they come before the first step of the optimizer."""
+    found = find_repeats(run_of(steps((LISTS, GEMM, GEMM, GEMM, ADAM), [0, 3000, 4000, 5000, 6000, 7000])))
+    assert found is not None
+    assert found.steps.filter(task=0)["start"].to_list()[:2] == [40, 3040]
 
 
 @pytest.mark.parametrize(
