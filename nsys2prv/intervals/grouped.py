@@ -39,7 +39,7 @@ class Axis:
         return self.high - self.low + 1
 
     def at(self, group: Indices, time: Times) -> Times:
-        """Return the places of times. Those outside the axis go to its nearer border."""
+        """Return the places of times (ns), one for each group. Those outside the axis go to its nearer border."""
         # In place: of millions of times each copy takes as long as the sum.
         places: Times = group.astype(np.int64)
         places *= self.width

@@ -40,7 +40,9 @@ def _candidates(own: pl.DataFrame) -> Iterable[tuple[Sequence[object], pl.DataFr
     placed = own.with_row_index("place").cast({"place": pl.Int64})
     optimizer = placed.filter(pl.col("kind") == OF_OPTIMIZER)
     if optimizer.is_empty():
-        optimizer = placed.filter(pl.col("kind") == OF_ORDER, pl.col("name") == OVER_LISTS)
+        over_lists = placed.filter(pl.col("kind") == OF_ORDER, pl.col("name") == OVER_LISTS)
+        if over_lists.height >= FEWEST_REPEATS and _same_work_between(over_lists):
+            optimizer = over_lists
     if optimizer.height >= FEWEST_REPEATS:
         yield (OF_OPTIMIZER, optimizer["name"].cast(pl.String).mode().sort()[0], None), optimizer
     known = placed.filter(pl.col("kind") < OF_ORDER).with_columns(pl.col("name").cast(pl.String))
@@ -82,6 +84,16 @@ def _only_paused(ordered: pl.DataFrame) -> bool:
     within = np.delete(distances, borders)
     same: Mask = distances[borders] == usual
     return bool(same.all()) and int((within == usual).sum()) >= FEWEST_WITHIN * len(borders)
+
+
+def _same_work_between(launches: pl.DataFrame) -> bool:
+    """Return True if as much other work lies between most bursts of launches: those of two models in turn have not."""
+    ordered = launches.unique("launched", keep="first", maintain_order=True)
+    for times in ("launched", "start"):
+        distances = np.diff(_milestones(ordered, times)[0]["place"].to_numpy())
+        if len(distances) and np.mean(distances == np.median(distances)) >= LEAST_REGULAR_SHARE:
+            return True
+    return False
 
 
 def _bursts(times: Times) -> Indices:

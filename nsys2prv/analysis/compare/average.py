@@ -50,7 +50,7 @@ def average(a: pl.DataFrame, b: pl.DataFrame, enough: bool = True) -> Average:
 
     Not `enough`: there are too few for a test, and the average decides nothing.
     """
-    both = [(_to_next(run), _on_device(run)) for run in (a, b)]
+    both = [(_to_next(run), _computing(run)) for run in (a, b)]
     # A host that runs ahead begins the last iteration long before the device does.
     medians, means = ([max(float(of(one)) for one in times) for times in both] for of in (np.median, np.mean))
     long = [int((host >= LONG_RATIO * usual).sum()) for (host, _), usual in zip(both, medians, strict=True)]
@@ -59,10 +59,13 @@ def average(a: pl.DataFrame, b: pl.DataFrame, enough: bool = True) -> Average:
     return Average(means[0], means[1], (long[0], long[1]), (len(both[0][0]), len(both[1][0])), decides)
 
 
-def _on_device(iterations: pl.DataFrame) -> Floats:
-    """Return how long (ns) each iteration takes on the device, of its slowest rank."""
-    each = iterations.group_by(_KEY).agg(pl.col("device_ns").max()).sort(_KEY)
-    return each["device_ns"].to_numpy().astype(np.float64)
+def _computing(iterations: pl.DataFrame) -> Floats:
+    """Return how long (ns) each iteration computes, of the rank that does so longest: it takes as long at least.
+
+    Its time on the device may reach into the next one, by copies and communication.
+    """
+    each = iterations.group_by(_KEY).agg(pl.col("compute_ns").max()).sort(_KEY)
+    return each["compute_ns"].to_numpy().astype(np.float64)
 
 
 def _to_next(iterations: pl.DataFrame) -> Floats:

@@ -43,8 +43,11 @@ class CommonWork(NamedTuple):
 
     @property
     def is_same(self) -> bool:
-        """Return whether the work is the same but for changes: more of it comes equally often than x times as often."""
-        return self.equal >= FEWEST_EQUAL and self.equal > self.others
+        """Return whether the work is the same but for changes: half of it or more comes equally often.
+
+        Less of it comes another number of times as often.
+        """
+        return self.equal >= FEWEST_EQUAL and 2 * self.equal >= self.every and self.equal > self.others
 
     @property
     def text(self) -> str:

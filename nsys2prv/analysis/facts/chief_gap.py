@@ -10,7 +10,7 @@ from nsys2prv.analysis.facts.activity_names import activity
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.gaps import idle_gaps
-from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, ONE_PLACE, PART_PLACE
+from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NEARLY_ALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import tasks_of_devices
 from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
 from nsys2prv.errors import short
@@ -70,8 +70,13 @@ def _chief(case: Case, gaps: pl.DataFrame, least_share: float, least_ns: float =
 
 
 def seen_in_gap(case: Case, gap: ChiefGap | None, covered: Spans) -> Seen:
-    """Return what samples say of hosts in a gap; without one, in all the time that it was sought in, `covered`."""
-    return seen_functions(case, gap.spans if gap else covered)
+    """Return what samples say of hosts in a gap; without one, in all the time that it was sought in, `covered`.
+
+    So they do where a gap with most of that time has too few samples.
+    """
+    seen = seen_functions(case, gap.spans) if gap else Seen()
+    enough = seen.samples >= FEWEST_SAMPLES.value or (gap and gap.share < ONE_PLACE.value)
+    return seen if enough else seen_functions(case, covered)
 
 
 def where_text(gap: ChiefGap | None) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import COPIES
-from nsys2prv.analysis.facts.long_steps import step_begins
+from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.thresholds import LOOP_OVER_TENSORS, PART_OF_LAUNCHES
 
 ELEMENTWISE = "elementwise"
@@ -27,12 +26,10 @@ def elementwise_chains(case: Case) -> pl.DataFrame:
 
     A chain is a row of elementwise kernels of a stream in an iteration, with nothing but casts and copies between them.
     """
-    kernels = case.kernels.sort("device", "row", "start")
-    # A stream may hold nothing else, as of a stencil.
-    step = np.searchsorted(step_begins(case.analysis)["begin"].to_numpy(), kernels["start"].to_numpy(), side="right")
-    kernels = kernels.with_columns(step=pl.Series(step, dtype=pl.Int64))
+    kernels = kernels_in_order(case)
     elementwise, of_chain = pl.col("family") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
-    another = (pl.col(c).ne_missing(pl.col(c).shift(1)) for c in ("row", "step"))
+    # A stream may hold nothing else, as of a stencil.
+    another = (pl.col(c).ne_missing(pl.col(c).shift(1)) for c in ("row", "repeat", "number"))
     begins = pl.any_horizontal(~of_chain.fill_null(False), *another)
     numbered = kernels.with_columns(chain=begins.cum_sum()).filter(elementwise)
     grouped = numbered.group_by("device", "row", "chain", maintain_order=True).agg(

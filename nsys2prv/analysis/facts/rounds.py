@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.long_steps import step_begins
+from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.thresholds import LONGEST_ROUND, MANY_ROUNDS, PART_OF_LAUNCHES
 from nsys2prv.errors import short
 from nsys2prv.intervals.spans import Indices
@@ -42,28 +42,22 @@ def advice_on_rounds(case: Case, kernels: float) -> str:
 
     `kernels`: of a device, an iteration.
     """
-    ordered = _in_order(case)
-    found = find_rounds(*(ordered[c].to_numpy() for c in ("kernel", "group")))
+    ordered = kernels_in_order(case)
+    numbered = ordered.select(pl.col("name").rank("dense"), pl.struct("device", "row", "repeat", "number").rle_id())
+    found = find_rounds(*(numbers.to_numpy() for numbers in numbered))
     looped = case.of_device(sum(one.kernels for one in found))
     if looped < PART_OF_LAUNCHES.value * kernels:
         return ""
     usual = sorted(found, key=lambda one: one.kernels)[len(found) // 2]
-    longest = ordered[usual.first : usual.first + usual.length].sort("ns", "name")["name"][-1]
+    longest = (
+        ordered[usual.first : usual.first + usual.length].sort("ns", maintain_order=True)["name"].cast(pl.String)[-1]
+    )
     members = f"{usual.length} kernels (`{short(longest, 40)}` is the longest)"
     sequence = members if usual.length > 1 else f"`{short(longest, 40)}`"
     times = f"{usual.kernels // usual.length:,} times in a row"
     return (
         f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {MERGE.of(case.framework)}. "
     )
-
-
-def _in_order(case: Case) -> pl.DataFrame:
-    """Return `name`, `ns`, `kernel` (a number for each name) and `group` (of stream and iteration) of all kernels."""
-    kernels = case.kernels.sort("device", "row", "start")
-    step = np.searchsorted(step_begins(case.analysis)["begin"].to_numpy(), kernels["start"].to_numpy(), side="right")
-    numbered = kernels.with_columns(step=pl.Series(step, dtype=pl.Int64))
-    group = pl.struct("device", "row", "step").rle_id()
-    return numbered.select(pl.col("name").cast(pl.String), "ns", kernel=pl.col("name").rank("dense"), group=group)
 
 
 def find_rounds(kernel: Indices, group: Indices) -> list[Rounds]:

@@ -14,6 +14,7 @@ from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?2?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
 # Calls that start processes or wait for their end.
 PROCESS_CALLS = re.compile(r"(?:v?fork|clone3?|posix_spawnp?|exec[lv]p?e?|wait|wait[34]|waitpid|waitid)$")
+WAITS_FOR_PROCESS = re.compile(r"(?:wait|wait[34]|waitpid|waitid)$")
 # Calls in which a thread sleeps for a time that it chose itself.
 SLEEPS = re.compile(r"(?:sleep|usleep|(?:clock_)?nanosleep)$")
 OF_FILES = (
@@ -66,7 +67,7 @@ def _of_a_process(case: Case, name: str, rank: int | None) -> bool:
         case.run.calls.filter(pl.col("row").is_in(pl.Series(case.launchers.rows).implode()), of_rank)
     )
     calls = calls.with_columns(pl.col("name").cast(pl.String))
-    waits = (pl.col("kind") == "os") & pl.col("name").str.contains(f"^{PROCESS_CALLS.pattern}")
+    waits = (pl.col("kind") == "os") & pl.col("name").str.contains(f"^{WAITS_FOR_PROCESS.pattern}")
     nexts = calls.select("row", next="start", waits=waits, of_cuda=pl.col("kind") == "cuda")
     nexts = nexts.filter(pl.col("waits") | pl.col("of_cuda")).sort("next")
     own = calls.filter(pl.col("kind") == "os", pl.col("name") == name).sort("end")

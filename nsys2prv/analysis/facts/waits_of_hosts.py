@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
-from nsys2prv.analysis.facts.thresholds import WAITS_IN_GRAPH, WAITS_MORE
+from nsys2prv.analysis.facts.thresholds import VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.interval_frames import cut_with_ns
 
@@ -53,8 +53,18 @@ def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | N
     return (own, others) if own >= max(WAITS_IN_GRAPH.value, WAITS_MORE.value * others) else None
 
 
-def copied_to_host(case: Case, rank: int) -> float:
-    """Return the mean size (bytes) of what a rank copies to its host, 0 if nothing or if that is not known."""
+def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
+    """Return True if most copies of a rank to its host are of data, and not of single values.
+
+    `usually`: those in iterations that are not long.
+    """
     own = case.run.work.filter(pl.col("kind") == COPY, task=case.run.task_by_rank[rank])
     to_host = own.filter(pl.col("name").cast(pl.String) == "Device-to-Host")
-    return float(cut_with_ns(to_host, kept_time(case.analysis))["bytes"].mean() or 0)  # type: ignore[arg-type]
+    covered = case.usual_time() if usually else kept_time(case.analysis)
+    size = cut_with_ns(to_host, covered)["bytes"].median()
+    return isinstance(size, int | float) and size > VALUE_BYTES.value
+
+
+def times_text(number: float) -> str:
+    """Return how many times, in words: `once`, `12 times`."""
+    return "once" if round(number) == 1 else f"{number:.0f} times"

@@ -23,9 +23,9 @@ from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
 from nsys2prv.analysis.facts.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
 from nsys2prv.analysis.facts.system_calls import advice_on_call
-from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED, VALUE_BYTES
+from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.facts.uneven_ranks import uneven_host
-from nsys2prv.analysis.facts.waits_of_hosts import WAITING, copied_to_host, waits_by_rank, waits_more
+from nsys2prv.analysis.facts.waits_of_hosts import WAITING, copies_data, times_text, waits_by_rank, waits_more
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
@@ -250,15 +250,15 @@ def _own_waits(case: Case, rank: int) -> str:
     more = waits_more(waits_by_rank(case), rank)
     if more is None:
         return ""
-    if copied_to_host(case, rank) > VALUE_BYTES.value:
+    if copies_data(case, rank):
         return (
-            f"The host of rank {rank} waits {more[0]:.0f} times an iteration on average for copies of data from its "
-            f"device, as of {TO_HOST.of(case.framework)}, and others {more[1]:.0f} times. "
+            f"The host of rank {rank} waits {times_text(more[0])} an iteration on average for copies of data from its "
+            f"device, as of {TO_HOST.of(case.framework)}, and others {times_text(more[1])}. "
             f"{COPY_BESIDE.of(case.framework)}"
         )
     return (
-        f"The host of rank {rank} waits {more[0]:.0f} times an iteration for its device, those of others "
-        f"{more[1]:.0f} times. Do what only this rank does ({WAITING.of(case.framework)}) seldom, or at once for all "
+        f"The host of rank {rank} waits {times_text(more[0])} an iteration for its device, those of others "
+        f"{times_text(more[1])}. Do what only this rank does ({WAITING.of(case.framework)}) seldom, or at once for all "
         "values."
     )
 

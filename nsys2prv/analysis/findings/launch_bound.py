@@ -32,10 +32,9 @@ from nsys2prv.analysis.facts.thresholds import (
     NEARLY_ALL,
     ONE_PAUSE,
     SHORT_KERNEL,
-    VALUE_BYTES,
     WAITS_IN_GRAPH,
 )
-from nsys2prv.analysis.facts.waits_of_hosts import WAITING, copied_to_host, waits_by_rank, waits_more
+from nsys2prv.analysis.facts.waits_of_hosts import WAITING, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL
 from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
@@ -169,13 +168,15 @@ def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, 
     for the device (CUDA programming guide, prohibited operations of a capture).
     """
     operations = advice_on_operations(case)
-    launch_less = f"{operations}{' ' * bool(operations)}{_of_graphs(case) or LAUNCH_LESS.of(case.framework)}"
+    graphs = _of_graphs(case)
+    # Graphs launch loops at once already.
+    loops = "" if graphs else advice_on_loops(case, kernels) or advice_on_rounds(case, kernels)
+    launch_less = f"{operations}{' ' * bool(operations)}{graphs or LAUNCH_LESS.of(case.framework)}"
     single = round(kernels) == 1
     many = f"{kernels:,.0f} kernel{'s' * (not single)} of {median / 1000:.1f} us leave{'s' * single}"
     return (
         f"Launch-bound: {many} the device without work",
-        f"{_processes_for_gpus(case)}{_advice_on_places(places, seen)}{_advice_on_waits(case)}"
-        f"{advice_on_loops(case, kernels) or advice_on_rounds(case, kernels)}{launch_less}",
+        f"{_processes_for_gpus(case)}{_advice_on_places(places, seen)}{_advice_on_waits(case)}{loops}{launch_less}",
     )
 
 
@@ -199,14 +200,13 @@ def _advice_on_places(places: IdlePlaces, seen: Seen) -> str:
 def _advice_on_waits(case: Case) -> str:
     """Return advice on waits for the device, which no CUDA graph can hold: of all ranks, or mostly of one."""
     waits = waits_by_rank(case, usually=True)
+    # A rank that saves for all is late, and does so in few iterations.
+    waits = {r: n for r, n in waits.items() if not (waits_more(waits, r) and copies_data(case, r, usually=True))}
     mean = sum(waits.values()) / max(len(waits), 1)
     if mean < WAITS_IN_GRAPH.value:
         return ""
     most = max(waits, key=lambda rank: waits[rank])
     of_one = waits_more(waits, most)
-    if of_one and copied_to_host(case, most) > VALUE_BYTES.value:
-        # A rank that saves for all is late, and does so in few iterations.
-        return ""
     whose = f"{waits[most]:.0f} waits of rank {most}'s host" if of_one else f"{mean:.0f} waits of the host"
     return (
         f"First remove the {whose} for the device in an iteration ({WAITING.of(case.framework)}): no CUDA graph can "

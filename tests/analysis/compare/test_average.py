@@ -21,7 +21,7 @@ SPREAD = [10.0, 10.2, 9.8, 10.1, 9.9] * 4
 def run_of(times: Sequence[float], numbers: Sequence[int] | None = None) -> pl.DataFrame:
     """ITERATION of one rank: from the begin of an iteration to that of the next one so many ms; each lasts 9 ms."""
     starts = [round(sum(times[:n]) * MS) for n in range(len(times))]
-    known = {"iteration": numbers or range(len(times)), "start_ns": starts, "total_ns": 9 * MS, "device_ns": 9 * MS}
+    known = {"iteration": numbers or range(len(times)), "start_ns": starts, "total_ns": 9 * MS, "compute_ns": 9 * MS}
     rows = pl.DataFrame({"iteration": known.pop("iteration")}).with_columns(start_ns=pl.Series(known.pop("start_ns")))
     filled = {name: pl.lit(known.get(name, 0)) for name in ITERATION if name not in rows.columns}
     return rows.with_columns(**filled).select(pl.col(name).cast(kind) for name, kind in ITERATION.items())

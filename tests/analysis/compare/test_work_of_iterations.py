@@ -9,7 +9,7 @@ import pytest
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
-from nsys2prv.analysis.compare.work_of_iterations import KernelWork, common_work, more_work
+from nsys2prv.analysis.compare.work_of_iterations import CommonWork, KernelWork, common_work, more_work
 
 ONE = {"gemm": KernelWork(10, 1000), "add": KernelWork(30, 300), "adam": KernelWork(1, 50)}
 
@@ -58,6 +58,12 @@ def test_work_is_the_same_if_more_of_it_comes_equally_often_than_in_another_way(
 ) -> None:
     common = common_work(ONE, {name: KernelWork(number, 1) for name, number in launches.items()})
     assert (tuple(common), common.is_same) == (found, same)
+
+
+@pytest.mark.parametrize(("every", "same"), [(4, True), (6, False)])
+def test_work_is_not_the_same_if_less_than_half_of_it_comes_equally_often(every: int, same: bool) -> None:
+    """As two kernels that most programs launch, in programs that have nothing to do with each other."""
+    assert CommonWork(every, 2, 1).is_same == same
 
 
 def marked(path: Path, every: int, ns: int = 50_000, name: str = "step", kernels: Sequence[str] = ("gemm",)) -> Path:

@@ -144,6 +144,16 @@ def test_of_launches_the_functions_in_the_pause_are_named(functions: int, named:
 
 
 @pytest.mark.parametrize(
+    ("in_pause", "samples"), [([200, 300, 400, 500], 24), ([200, 300], 36)], ids=["enough", "few in the pause"]
+)
+def test_where_a_pause_has_few_samples_those_of_all_idle_time_count(in_pause: list[int], samples: int) -> None:
+    """One pause has most of the idle time, and another the rest."""
+    line = "k:a:GEMM @0 5-100, k:b:GEMM @600 605-700, k:c:GEMM @980 985-990"
+    advice = found_in(line, "host-bound", ("fill", "app", in_pause), ("other", "app", [750, 800, 850, 900])).advice
+    assert f"of the {samples} {OF_LAUNCHING}" in advice
+
+
+@pytest.mark.parametrize(
     ("function", "file", "said"),
     [
         ("at::CPUGeneratorImpl::random()", "libtorch_cpu.so", True),

@@ -80,7 +80,11 @@ def test_the_advice_on_a_late_rank_in_a_call_of_the_system_is_of_that_call(call:
 
 @pytest.mark.parametrize(
     ("then", "of_process"),
-    [("os:waitpid 850-860, k @884", True), ("k @855 856-860, os:waitpid 862-883, k @884", False)],
+    [
+        ("os:waitpid 850-860, k @884", True),
+        ("os:fork 850-860, k @884", False),
+        ("k @855 856-860, os:waitpid 862-883, k @884", False),
+    ],
 )
 def test_a_call_before_the_wait_for_a_process_is_for_that_process(then: str, of_process: bool) -> None:
     """Programs read what a process writes, then wait for its end. A wait after other launches is another one's."""

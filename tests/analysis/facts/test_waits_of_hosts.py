@@ -127,20 +127,27 @@ def test_a_rank_whose_host_waits_more_often_than_others_is_advised_so(picture: s
     assert waits_by_rank(case) == {0: 1, 1: 10, 2: 1}
     assert [waits_more(waits_by_rank(case), rank) for rank in range(3)] == [None, (10, 1), None]
     (late,) = [one for one in analysis.findings if one.id == "late-rank"]
-    assert late.advice.startswith("The host of rank 1 waits 10 times an iteration for its device, those of others 1")
+    assert late.advice.startswith("The host of rank 1 waits 10 times an iteration for its device, those of others once")
 
 
 @pytest.mark.parametrize(
-    ("size", "says"), [(4, "for its device, those of"), (1 << 20, "on average for copies of data")]
+    ("sizes", "says"),
+    [
+        ([4], "for its device, those of"),
+        ([1 << 20], "on average for copies of data"),
+        ([1 << 20, *[4] * 9], "for its device, those of"),
+    ],
+    ids=["values", "data", "values beside one copy of data"],
 )
-def test_copies_of_a_value_and_of_a_checkpoint_are_told_apart(size: int, says: str) -> None:
+def test_copies_of_a_value_and_of_a_checkpoint_are_told_apart(sizes: list[int], says: str) -> None:
     copying = ", ".join(
         f"k @{90 * n} {90 * n + 1}-{90 * n + 41}, c:Device-to-Host @{90 * n + 1} {90 * n + 41}-{90 * n + 42}, "
         f"wait {90 * n + 2}-{90 * n + 42}"
         for n in range(10)
     )
     run = program(LATE.replace(OFTEN, copying))
-    sized = pl.when(pl.col("kind") == COPY).then(size).otherwise("bytes")
+    nth = pl.int_range(pl.len()).over("kind") % len(sizes)
+    sized = pl.when(pl.col("kind") == COPY).then(nth.replace_strict(dict(enumerate(sizes)))).otherwise("bytes")
     found = findings_of(run._replace(work=run.work.with_columns(bytes=sized)))
     assert found["late-rank"].advice.startswith(f"The host of rank 1 waits 10 times an iteration {says}")
 

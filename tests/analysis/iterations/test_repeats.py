@@ -88,6 +88,20 @@ def test_iterations_go_from_one_milestone_to_the_next_on_every_rank(parts: tuple
         assert (own["end"] - own["start"]).to_list() == [3000, 1000, 1000, 1000, 1000]
 
 
+def test_two_models_that_are_updated_in_turn_are_one_iteration() -> None:
+    """The discriminator of a GAN takes more kernels than the generator."""
+    turns = (GEMM, GEMM, LATER, LATER, GEMM, LISTS, LISTS, GEMM, LISTS, LISTS)
+    launches = [
+        (task, at + place, part)
+        for task in range(2)
+        for at in range(0, 7000, 1000)
+        for place, part in zip((0, 20, 40, 60, 80, 100, 102, 500, 600, 602), turns, strict=True)
+    ]
+    found = find_repeats(run_of(work(*launches)))
+    assert found is not None
+    assert found.steps.filter(task=0).height == 6
+
+
 def test_kernels_over_lists_are_milestones_only_without_an_optimizer() -> None:
     """Norms and averages of weights take lists, too: here they come before the first step of the optimizer."""
     found = find_repeats(run_of(steps((LISTS, GEMM, GEMM, GEMM, ADAM), [0, 3000, 4000, 5000, 6000, 7000])))

@@ -1,0 +1,21 @@
+"""The kernels of each stream in order, with the iteration that launched them."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.facts.case import Case, once
+from nsys2prv.analysis.facts.long_steps import steps_of_ranks
+from nsys2prv.analysis.iterations.phases import projected
+
+
+@once
+def kernels_in_order(case: Case) -> pl.DataFrame:
+    """Return the kernels of a case by device, row and start, with `repeat` and `number` of the iteration (null: none).
+
+    Ranks may be in different iterations at one time, and a device may run work of the one before.
+    """
+    kernels = case.kernels.sort("device", "row", "start")
+    steps = steps_of_ranks(case.run, case.analysis.iterations)
+    launched = projected(kernels.select("work", "task", "launched"), steps).select("work", "repeat", "number")
+    return kernels.join(launched, on="work", how="left", maintain_order="left")
