@@ -177,7 +177,7 @@ def _scaled(events: pl.DataFrame, precision: Mapping[int, int]) -> pl.DataFrame:
 
 
 class _Labels(NamedTuple):
-    """What a PCF says of event types by number: their labels, the labels of the values of each, and decimal places."""
+    """The event types of a PCF by number: their labels, the labels of the values of each, and decimal places."""
 
     types: dict[int, str]
     values: dict[int, dict[int, str]]

@@ -38,7 +38,7 @@ ADVICE_EMPTY = "check the nsys profile options and that the capture range was re
 
 
 class UncutRun(NamedTuple):
-    """What a plan of a part of a run's time takes from the plan of all of it: the tasks, and decisions on their rows.
+    """The tasks and the decisions on their rows that a plan of a part of the time takes from the plan of all of it.
 
     `several_runs`: warnings that the reports are of several runs.
     """

@@ -33,7 +33,7 @@ class ChiefGap(NamedTuple):
 
 
 class IdlePlaces(NamedTuple):
-    """Where devices have no launched work: in which gap (None: in many), and mostly in which range of the host."""
+    """The places where devices have no launched work: the gap (None: many), and the host's range with most of it."""
 
     gap: ChiefGap | None
     range: str

@@ -13,7 +13,7 @@ from nsys2prv.analysis.iterations.phases import projected
 def kernels_in_order(case: Case) -> pl.DataFrame:
     """Return the kernels of a case by device, row and start, with `repeat` and `number` of the iteration (null: none).
 
-    Ranks may be in different iterations at one time, and a device may run work of the one before.
+    Time alone does not tell the iteration: ranks may be in different ones, and a device may run work of the one before.
     """
     kernels = case.kernels.sort("device", "row", "start")
     steps = steps_of_ranks(case.run, case.analysis.iterations)

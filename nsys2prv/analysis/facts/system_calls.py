@@ -14,6 +14,7 @@ from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?2?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
 # Calls that start processes or wait for their end.
 PROCESS_CALLS = re.compile(r"(?:v?fork|clone3?|posix_spawnp?|exec[lv]p?e?|wait|wait[34]|waitpid|waitid)$")
+# Of these, the ones that wait.
 WAITS_FOR_PROCESS = re.compile(r"(?:wait|wait[34]|waitpid|waitid)$")
 # Calls in which a thread sleeps for a time that it chose itself.
 SLEEPS = re.compile(r"(?:sleep|usleep|(?:clock_)?nanosleep)$")

@@ -26,9 +26,9 @@ _FOREVER = np.iinfo(np.int64).max
 
 
 class SeveralGpus(NamedTuple):
-    """What waits for the last slice, as only that tells its GPUs: NCCL's kernels and calls of some `processes`.
+    """NCCL's kernels and calls of `processes` that have NCCL kernels on several GPUs, kept until the last slice.
 
-    These have NCCL kernels on several GPUs. None: not known yet, or no rows.
+    Only that slice tells their GPUs. None: not known yet, or no rows.
     """
 
     processes: pl.Series | None = None
@@ -57,9 +57,9 @@ class CapturedCalls(NamedTuple):
 
 
 class Unconnected(NamedTuple):
-    """What threads of NCCL's own may connect, with the last slice: `calls` without kernels, `kernels` without calls.
+    """NCCL's `calls` without kernels and `kernels` without calls, kept until the last slice.
 
-    `callers`: the threads that call NCCL (globalTid). None: none yet.
+    Threads of NCCL's own may connect them. `callers`: the threads that call NCCL (globalTid). None: none yet.
     """
 
     callers: pl.DataFrame | None = None

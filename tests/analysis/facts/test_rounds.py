@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from programs import analysis_of, program
 
-from nsys2prv.analysis.facts.rounds import Rounds, find_rounds
+from nsys2prv.analysis.facts.case import case_of
+from nsys2prv.analysis.facts.rounds import Rounds, advice_on_rounds, find_rounds
 
 
 def found_in(kernels: str, groups: str | None = None) -> list[Rounds]:
@@ -39,6 +40,21 @@ def test_rounds_do_not_reach_into_the_next_group() -> None:
 def test_kernels_in_any_order_have_no_rounds() -> None:
     letters = random.Random(0).choices("abc", k=5000)
     assert found_in("".join(letters)) == []
+
+
+def test_the_iteration_of_a_round_is_that_which_launched_it() -> None:
+    """The device of rank 1 is half an iteration behind its host, and that of rank 0 is not."""
+    lines = []
+    for rank, behind in ((0, 1), (1, 500)):
+        kernels = (f"k:{name}:GEMM @{at} {at + behind}-{at + behind + 2}" for at, name in _named(220))
+        lines.append(f"{rank}| {', '.join(kernels)}")
+    case = case_of(analysis_of(program("\n".join(lines))))
+    assert advice_on_rounds(case, 220).startswith("220 of the kernels repeat short sequences, such as 2 kernels")
+
+
+def _named(count: int) -> list[tuple[int, str]]:
+    """Return when kernels of a loop are launched, and their names in turn."""
+    return [(4 * n, ("cell", "gate")[n % 2]) for n in range(count)]
 
 
 @pytest.mark.parametrize(("rounds", "others", "named"), [(110, 100, True), (90, 100, False), (110, 800, False)])
