@@ -57,6 +57,7 @@ BLOCKED = Threshold(
     200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"
 )
 MANY_GRAPHS = Threshold(10, "graphs", "programs make a few before their loop, as one for each size of a batch")
+STRAY = Threshold(0.5, "of the time at home", "a rank that works on two GPUs alike was given both of them")
 SHORT_KERNEL = Threshold(
     30_000, "ns", "a launch with its framework costs the host 10 to 30 us: a host stays ahead of longer ones"
 )

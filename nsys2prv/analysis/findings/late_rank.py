@@ -22,6 +22,7 @@ from nsys2prv.analysis.facts.many_operations import advice_on_operations
 from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
 from nsys2prv.analysis.facts.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
+from nsys2prv.analysis.facts.stray_work import advice_on_peer_copies
 from nsys2prv.analysis.facts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.facts.uneven_ranks import uneven_host
@@ -200,8 +201,8 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
             f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
             f"before the work); else send less, earlier, or without waiting ({send})."
         )
-    if pageable := advice_on_pageable(case, rank, cause):
-        return pageable
+    if of_copies := advice_on_pageable(case, rank, cause) or advice_on_peer_copies(case, rank, cause):
+        return of_copies
     if cause and cause.kind == COPYING and cause.name == OF_DEVICES:
         return (
             f"See why rank {rank} copies more on its device than others: a larger share of the work copies more. Let "

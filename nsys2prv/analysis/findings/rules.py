@@ -37,6 +37,7 @@ from nsys2prv.analysis.findings.repeated_reductions import repeated_reductions
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.small_grids import small_grids
+from nsys2prv.analysis.findings.stray_kernels import stray_kernels
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.unaligned_products import unaligned_products
 from nsys2prv.analysis.findings.unfused_attention import unfused_attention
@@ -56,6 +57,7 @@ RULES: tuple[Rule, ...] = (
     late_rank,
     late_ranks,
     late_gpu,
+    stray_kernels,
     shared_gpu,
     slow_gpu,
     imbalance,

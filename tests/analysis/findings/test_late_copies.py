@@ -1,4 +1,4 @@
-"""A host that is late as it copies pageable memory is told to pin that; other copies are not its reason."""
+"""Ranks that are late as they copy: of pageable memory, and between GPUs."""
 
 from __future__ import annotations
 
@@ -26,3 +26,10 @@ def test_a_host_that_is_late_in_pageable_copies_is_told_to_pin_memory(copied: st
     assert found.ranks == (1,)
     assert (PINNED in found.advice) == told
     assert ("Rank 1 copies pageable memory, 0.79 ms an iteration" in found.advice) == told
+
+
+def test_a_rank_that_is_late_in_copies_between_gpus_is_asked_where_its_data_lies() -> None:
+    late = "1| c:Peer-to-Peer @0 5-405, k @10 415-500, n @20 500-505, wait 30-506"
+    found = findings_of(program(f"0| k @0 5-90, n @10 90-505, wait 20-506\n{late}"))["late-rank"]
+    assert found.title.startswith("Rank 1's copies (`Peer-to-Peer`) delay rank 0 by")
+    assert "its data lies on the GPU of another rank" in found.advice

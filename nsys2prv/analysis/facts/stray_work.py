@@ -1,0 +1,103 @@
+"""Work of ranks on the GPUs of other ranks, as where each process makes tensors on `cuda:0`."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.chief_cause import ChiefCause
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import STRAY
+from nsys2prv.analysis.frames import KERNEL
+from nsys2prv.analysis.graph.critical_path import COPYING
+from nsys2prv.analysis.interval_frames import cut_with_ns
+
+# Name of copies from one GPU to another.
+BETWEEN_DEVICES = "Peer-to-Peer"
+OWN_DEVICE = Words(
+    general="Choose the GPU of each process before anything else (cudaSetDevice(local rank), or CUDA_VISIBLE_DEVICES), "
+    "and keep its buffers there.",
+    pytorch="Choose the GPU of each process before anything else (torch.cuda.set_device(local_rank), or "
+    "CUDA_VISIBLE_DEVICES); make tensors on device='cuda', not 'cuda:0', and load checkpoints with map_location.",
+    jax="Give each process its GPU (CUDA_VISIBLE_DEVICES, or local_device_ids of jax.distributed.initialize).",
+    cupy="Choose the GPU of each process before anything else (cupy.cuda.Device(local_rank).use(), or "
+    "CUDA_VISIBLE_DEVICES), and keep arrays there.",
+)
+
+
+class StrayWork(NamedTuple):
+    """Work of ranks on a GPU that is another rank's. `device`: its index in Run.devices; `ranks`: those that stray.
+
+    `owner`: the rank that works there most; `kernels`: of all `ranks` in an iteration; `path_ns`: what the critical
+    path takes to get through that work and through copies between GPUs (ns of an iteration); `at`: when the first of it
+    begins (ns).
+    """
+
+    device: int
+    ranks: tuple[int, ...]
+    owner: int
+    kernels: float
+    path_ns: float
+    at: int
+
+
+def stray_work(case: Case) -> StrayWork | None:
+    """Return the stray work on the GPU that has the most of it, in kernels; None without any.
+
+    A rank is at home on the GPU on which it works longest. It strays where it launches a kernel an iteration or more on
+    a GPU on which another rank is at home, and works there for a small part of the time of its home.
+    """
+    work = cut_with_ns(case.run.work, case.analysis.window.spans)
+    kernels = (pl.col("kind") == KERNEL).sum()
+    used = work.group_by("task", "device").agg(pl.col("ns").sum(), kernels=kernels, at=pl.col("start").min())
+    used = used.sort("task", "ns", "device", descending=[False, True, False])
+    homes = used.group_by("task", maintain_order=True).first()
+    owners = homes.sort("ns", "task", descending=[True, False]).unique("device", keep="first", maintain_order=True)
+    away = used.join(homes.select("task", home="device", home_ns="ns"), on="task")
+    away = away.join(owners.select("device", owner="task"), on="device")
+    strays = away.filter(
+        pl.col("device") != pl.col("home"),
+        pl.col("kernels") >= case.step_count,
+        pl.col("ns") < STRAY.value * pl.col("home_ns"),
+    )
+    if strays.is_empty():
+        return None
+    of_device = (
+        strays.group_by("device").agg(pl.col("kernels").sum()).sort("kernels", "device", descending=[True, False])
+    )
+    here = strays.filter(device=of_device["device"][0]).sort("task")
+    ranks = [case.run.tasks[task].rank for task in here["task"]]
+    return StrayWork(
+        device=here["device"][0],
+        ranks=tuple(sorted(ranks)),
+        owner=case.run.tasks[here["owner"][0]].rank,
+        kernels=int(here["kernels"].sum()) / case.step_count,
+        path_ns=_on_path(case, here),
+        at=here["at"].min(),  # type: ignore[arg-type]
+    )
+
+
+def advice_on_peer_copies(case: Case, rank: int, cause: ChiefCause | None) -> str:
+    """Return what to do about a rank that is late as it copies between GPUs; else ""."""
+    if cause is None or cause.kind != COPYING or cause.name != BETWEEN_DEVICES:
+        return ""
+    return (
+        f"See why rank {rank} copies between GPUs, and others do not: its data lies on the GPU of another rank. "
+        f"{OWN_DEVICE.of(case.framework)}"
+    )
+
+
+def _on_path(case: Case, strays: pl.DataFrame) -> float:
+    """Return how long (ns of an iteration) the critical path leads to work of `strays` (task, device) and their copies.
+
+    Of their copies those between GPUs count, on whichever GPU they run. The time before a piece of work counts, too, as
+    processes take turns on a GPU: the work waits for the kernels of the rank that is at home there.
+    """
+    rows = case.run.work.join(strays, on=["task", "device"], how="semi").select("task", "row").unique()
+    path = case.analysis.explanation.path.filter(pl.col("task").is_in(strays["task"].to_list()))
+    there = path.join(rows, on=["task", "row"], how="semi")
+    copies = (pl.col("kind") == COPYING) & (pl.col("name").cast(pl.String) == BETWEEN_DEVICES)
+    both = pl.concat([there, path.filter(copies).join(rows, on=["task", "row"], how="anti")])
+    return float(both.select((pl.col("end") - pl.col("start")).sum()).item()) / case.step_count
