@@ -10,8 +10,8 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.iterations.window import recordings
-from nsys2prv.errors import few_ranks, short
 from nsys2prv.model.units import MS
+from nsys2prv.model.words import few_ranks, short
 from nsys2prv.report.nvprof.database import SERIAL
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.

@@ -21,7 +21,7 @@ from nsys2prv.cli.ncu_tables import ncu_sections
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.text_table import ALL_RANKS, TABLE_ROWS, Section, aligned, ms, printable, section
 from nsys2prv.cli.waiting_tables import waiting_sections
-from nsys2prv.errors import few, short
+from nsys2prv.model.words import few, short
 
 # Highest number of iterations in a table: of more, the longest ones show.
 MOST_ITERATIONS = 20

@@ -14,8 +14,9 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
-from nsys2prv.errors import UsageError, few
+from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import STATES_OPTION, Selection
+from nsys2prv.model.words import few
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
 

@@ -10,8 +10,8 @@ import click
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import db_option, format_option, group_of, group_options, option
 from nsys2prv.cli.text_table import aligned
-from nsys2prv.errors import bytes_text
 from nsys2prv.families.selection import Selection
+from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import SUMMARY_OPTION, TraceOutput
 from nsys2prv.run.options import NCU_OPTION, RunOptions

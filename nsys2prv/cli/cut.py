@@ -9,8 +9,8 @@ import click
 
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import FORCE, INPUT, OUTPUT, format_option, group_of, group_options, option
-from nsys2prv.errors import bytes_text
 from nsys2prv.model.quantities import parse_span
+from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 

@@ -11,7 +11,7 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import db_option, format_option, option
 from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.text_table import aligned, ms
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 if TYPE_CHECKING:
     import polars as pl

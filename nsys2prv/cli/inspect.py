@@ -11,7 +11,7 @@ import click
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options
 from nsys2prv.cli.text_table import aligned
-from nsys2prv.errors import SENTENCE_WIDTH, few, short
+from nsys2prv.model.words import SENTENCE_WIDTH, few, short
 from nsys2prv.pipeline.workers.execution import Execution
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ import click
 from click.shell_completion import CompletionItem
 
 from nsys2prv.cli.standard_streams import robust_stream
-from nsys2prv.errors import INTERRUPTED, Nsys2prvError, UsageError, did_you_mean
+from nsys2prv.errors import INTERRUPTED, Nsys2prvError, UsageError
 from nsys2prv.model.version import VERSION
+from nsys2prv.model.words import did_you_mean
 
 PROGRAM = "nsys2prv"
 COMMANDS = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nsys2prv.errors import UsageError, did_you_mean
+from nsys2prv.errors import UsageError
+from nsys2prv.model.words import did_you_mean
 
 ALL_SECTIONS = "all"
 # In the order of the text. Names are those of JSON with - for _, with three exceptions: JSON has no `nvtx` (it has

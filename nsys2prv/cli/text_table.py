@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from nsys2prv.errors import short
 from nsys2prv.model.units import MS
+from nsys2prv.model.words import short
 
 if TYPE_CHECKING:
     from nsys2prv.analysis.shown_tables import Records, ShownTable

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nsys2prv.commands.translation import Translation
-from nsys2prv.errors import bytes_text, few
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.model.units import bytes_text
+from nsys2prv.model.words import few
 from nsys2prv.report.diagnostics import by_text, is_routine, is_unprocessed
 
 

@@ -25,7 +25,7 @@ from nsys2prv.analysis.sentences import (
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.commands.run_name import run_name
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 # Size of the screen, in characters and lines; and the longest text of inputs in commands.
 WIDTH, HEIGHT = 100, 40

@@ -21,7 +21,7 @@ from nsys2prv.commands.found_run import find_run
 from nsys2prv.commands.part_in_memory import part_in_memory
 from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.whole_run import WholeRun
-from nsys2prv.errors import NAMES_SHOWN, UsageError, few
+from nsys2prv.errors import UsageError
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import FAMILIES
@@ -32,6 +32,7 @@ from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.metric_names import CLOCK, TENSOR
+from nsys2prv.model.words import NAMES_SHOWN, few
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers

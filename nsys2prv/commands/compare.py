@@ -13,8 +13,8 @@ from nsys2prv.analysis.compare.run_figures import RunFigures, run_figures
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.database.recorded import LAST, Recorded
-from nsys2prv.errors import few
 from nsys2prv.families.selection import Selection
+from nsys2prv.model.words import few
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.run.options import RunOptions
 

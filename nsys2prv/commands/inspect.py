@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.errors import few
 from nsys2prv.families.device.graphs import HIDDEN_KERNELS
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.cuda_api import LAUNCHING, NOT_READY
@@ -17,6 +16,7 @@ from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.families.unsupported_tables import defines, why_left_out
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.global_ids import process_of
+from nsys2prv.model.words import few
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report import schema
 from nsys2prv.report.discover import find_reports

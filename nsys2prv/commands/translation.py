@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nsys2prv.commands.row_counts import RowCounts
-from nsys2prv.errors import ReportError, few
+from nsys2prv.errors import ReportError
+from nsys2prv.model.words import few
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.run.defects import Defect, find_defects
 from nsys2prv.run.forecast import load_bytes, load_seconds, trace_size

@@ -15,7 +15,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, OperationalError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from nsys2prv.errors import OutputError, UsageError, short
+from nsys2prv.errors import OutputError, UsageError
+from nsys2prv.model.words import short
 from nsys2prv.report.nsys import ENDINGS, RAW
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"

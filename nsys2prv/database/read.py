@@ -16,7 +16,8 @@ from nsys2prv.database.connection import SQLITE, address, display_name, transact
 from nsys2prv.database.migrations import check_version, version_of
 from nsys2prv.database.recorded import LAST, Recorded
 from nsys2prv.database.schema import FIGURES, FINDINGS, ITERATIONS, RUNS, TASKS
-from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+from nsys2prv.errors import UsageError
+from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 
 # A run a row. `began`: of the recording, `recorded`: into the database; `iteration_ns`: median over the steady
 # iterations (null: none); efficiencies: null where no device did anything; `finding`: title of the worst one, and its

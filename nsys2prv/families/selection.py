@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from nsys2prv.errors import UsageError, did_you_mean
+from nsys2prv.errors import UsageError
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.model.options import Option, declared, documented
 from nsys2prv.model.quantities import parse_span, parse_time
+from nsys2prv.model.words import did_you_mean
 
 ONLY_OPTION = Option(
     "--only",

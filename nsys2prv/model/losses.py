@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from nsys2prv.errors import NAME_WIDTH, short
+from nsys2prv.model.words import NAME_WIDTH, short
 
 
 class Severity(Enum):

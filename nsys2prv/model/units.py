@@ -74,5 +74,13 @@ def text_ms(ns: float) -> str:
     return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value:.3f} ms"
 
 
+def bytes_text(count: int, digits: int = 1) -> str:
+    """Return a size as text, such as `1.5 GB`."""
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if count >= size:
+            return f"{count / size:.{digits}f} {unit}"
+    return f"{count} B"
+
+
 def _end(name: str) -> str:
     return next((end for end in _BY_END if name == end or name.endswith(f"_{end}")), "")

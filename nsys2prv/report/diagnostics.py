@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import polars as pl
 
-from nsys2prv.errors import SENTENCE_WIDTH, few, short
 from nsys2prv.model.global_ids import pid_of
+from nsys2prv.model.words import SENTENCE_WIDTH, few, short
 from nsys2prv.report.identity import Process
 from nsys2prv.report.nvprof.database import SERIAL
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from nsys2prv.errors import ReportError, did_you_mean
+from nsys2prv.errors import ReportError
+from nsys2prv.model.words import did_you_mean
 from nsys2prv.report import nsys as nsys_tool
 from nsys2prv.report.columnar import is_columnar
 from nsys2prv.report.nvprof import database as nvprof

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.errors import NAME_WIDTH, short
 from nsys2prv.families.device.synchronization import FAMILY as SYNCHRONIZATION
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.osrt import FAMILY as OSRT
@@ -18,6 +17,7 @@ from nsys2prv.model import event_types as types
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss, Severity
+from nsys2prv.model.words import NAME_WIDTH, short
 from nsys2prv.report.diagnostics import UNPROCESSED, is_serial, is_unprocessed
 from nsys2prv.run.report_summary import FamilyCount, Summary
 

@@ -8,13 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.errors import UsageError, short
+from nsys2prv.errors import UsageError
 from nsys2prv.families.nvtx.passes import repeats_of
 from nsys2prv.families.nvtx.range_patterns import numbered_text
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.intervals.spans import Span, Spans, one_span, union
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.model.words import short
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.objects import NO_ROW, Objects

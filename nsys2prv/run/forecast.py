@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from nsys2prv.errors import UsageError, bytes_text
+from nsys2prv.errors import UsageError
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
+from nsys2prv.model.units import bytes_text
 from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill

@@ -8,7 +8,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.errors import UsageError, few
+from nsys2prv.errors import UsageError
+from nsys2prv.model.words import few
 from nsys2prv.report.identity import Gpu, Identity
 
 

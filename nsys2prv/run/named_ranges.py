@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+from nsys2prv.errors import UsageError
 from nsys2prv.model.event_types import NVTX_DOMAIN, NVTX_RANGE
+from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.report_summary import Summary
 

@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.errors import NAMES_SHOWN, UsageError, few
+from nsys2prv.errors import UsageError
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
+from nsys2prv.model.words import NAMES_SHOWN, few
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 from nsys2prv.run.report_summary import Summary

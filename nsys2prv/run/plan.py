@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.errors import ReportError, UsageError, few
+from nsys2prv.errors import ReportError, UsageError
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.intervals.spans import Span, Spans
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
+from nsys2prv.model.words import few
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import RowNames, row_text
 from nsys2prv.paraver.lines import EXACT

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.errors import NAMES_SHOWN, UsageError, few
+from nsys2prv.errors import UsageError
 from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
 from nsys2prv.families.nccl.nccl_anchors import anchored_communicators
 from nsys2prv.model.global_ids import pid_of
+from nsys2prv.model.words import NAMES_SHOWN, few
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import open_report
 from nsys2prv.run.connected_parts import connected_parts

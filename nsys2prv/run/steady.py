@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.errors import few_ranks
 from nsys2prv.intervals.spans import Span, Spans, Times, intersection, one_span, union
+from nsys2prv.model.words import few_ranks
 
 # With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
 FEWEST_TO_JUDGE = 4

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.errors import few
 from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
 from nsys2prv.model.global_ids import is_main_thread, pid_of, process_of
 from nsys2prv.model.interning import STREAM, THREAD
+from nsys2prv.model.words import few
 from nsys2prv.run.clocks import Alignment, Clock
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import RankFrom, launched_ranks, numbered_ranks

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from analysis_cases import SAMPLES
 import nsys2prv
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.sentences import counted, run_size
-from nsys2prv.errors import few_ranks
 
 RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
 # Processes and their main threads are this far apart.
@@ -73,19 +71,3 @@ def test_helper_processes_do_not_keep_runs_from_being_compared(tmp_path: Path) -
     beside = with_helper(report, tmp_path)
     found = nsys2prv.compare(report, beside, question=Question(window="device"), execution=nsys2prv.Execution(jobs=1))
     assert (found.a.ranks, found.b.ranks) == (1, 1)
-
-
-@pytest.mark.parametrize(
-    ("ranks", "text"),
-    [
-        ([3], "rank 3"),
-        ([2, 0], "ranks 0 and 2"),
-        ([0, 1], "ranks 0 and 1"),
-        ([5, 2, 9], "ranks 2, 5 and 9"),
-        (range(1000), "ranks 0 to 999"),
-        (range(0, 16, 2), "ranks 0, 2, 4, 6, 8, 10, 12 and 14"),
-        (range(0, 18, 2), "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 1 more"),
-    ],
-)
-def test_ranks_are_named_in_a_few_words(ranks: Iterable[int], text: str) -> None:
-    assert few_ranks(ranks) == text

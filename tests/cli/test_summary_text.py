@@ -6,9 +6,9 @@ from pathlib import Path
 
 import nsys2prv
 from nsys2prv.cli.translation_text import summary_text
-from nsys2prv.errors import bytes_text
 from nsys2prv.families.selection import chosen_families
 from nsys2prv.model.limits import Limits
+from nsys2prv.model.units import bytes_text
 
 SAXPY = Path(__file__).parents[2] / "sample_reports/single/saxpy.sqlite"
 KERNELS = nsys2prv.Selection(families=("kernels",))

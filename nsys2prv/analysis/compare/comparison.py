@@ -20,7 +20,8 @@ from nsys2prv.analysis.compare.compare_figures import (
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations, significance
 from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
-from nsys2prv.errors import UsageError, few, short
+from nsys2prv.errors import UsageError
+from nsys2prv.model.words import few, short
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 ComparisonOutcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]

@@ -12,8 +12,9 @@ import polars as pl
 from nsys2prv.analysis.compare.comparison import BELOW, Comparison, without_iterations
 from nsys2prv.analysis.compare.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, unit_of_figure
 from nsys2prv.analysis.compare.significance import Change, least_iterations, shared_ranks, whole_iterations
-from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+from nsys2prv.errors import UsageError
 from nsys2prv.model.units import MS, Unit
+from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 
 NS = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 # Names of changes that are tested, and of figures: name -> (what, name) of COMPARISON.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 # Copies are named by their ends, such as `Host-to-Device`.
 COPY_ENDS = re.compile(r"\b\w+-to-\w+$")

@@ -14,7 +14,7 @@ from nsys2prv.analysis.facts.latecomers import Latecomer
 from nsys2prv.analysis.facts.thresholds import SCATTERED
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 # The call in which CPython waits for its interpreter lock.
 INTERPRETER_LOCK = "pthread_cond_timedwait"

@@ -13,9 +13,9 @@ from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NEARLY_ALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import tasks_of_devices
 from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
-from nsys2prv.errors import short
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, union
+from nsys2prv.model.words import short
 
 
 class ChiefGap(NamedTuple):

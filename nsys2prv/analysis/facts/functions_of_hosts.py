@@ -13,11 +13,12 @@ from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.launchers import idle_of_launchers
 from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NAMED_FUNCTION, NAMED_TOO
 from nsys2prv.analysis.frames import Run
-from nsys2prv.errors import Nsys2prvError, short
+from nsys2prv.errors import Nsys2prvError
 from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES
 from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, Spans, intersection, time_in
+from nsys2prv.model.words import short
 from nsys2prv.run.objects import NO_ROW
 
 # Functions of the evidence, and of a sentence at most.

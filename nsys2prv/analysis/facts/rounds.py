@@ -11,8 +11,8 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.thresholds import LONGEST_ROUND, MANY_ROUNDS, PART_OF_LAUNCHES
-from nsys2prv.errors import short
 from nsys2prv.intervals.spans import Indices
+from nsys2prv.model.words import short
 
 MERGE = Words(
     general="where a round does not need the result of the one before, launch one kernel for all of them (a dimension "

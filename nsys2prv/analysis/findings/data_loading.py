@@ -13,8 +13,8 @@ from nsys2prv.analysis.facts.starved import longest_at
 from nsys2prv.analysis.facts.thresholds import IN_TURN
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.iterations.phases import phase_of
-from nsys2prv.errors import short
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import short
 
 ADVICE = Words(
     general="Prepare data in other threads or processes ahead of time, and copy it from pinned memory while the device "

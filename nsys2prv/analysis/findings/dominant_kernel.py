@@ -11,7 +11,7 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.thresholds import DOMINANT
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 
 def dominant_kernel(case: Case) -> Iterator[Finding]:

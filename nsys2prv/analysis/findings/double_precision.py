@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.thresholds import DOUBLE
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 # cuBLAS and CUTLASS: dgemm and zgemm, d884gemm and the like for tensor cores, and the data types of each operand.
 DOUBLE_NAMES = r"(?i)(?:^|_)[dz](?:\d+)?gemm|f64f64_"

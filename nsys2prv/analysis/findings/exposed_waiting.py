@@ -17,8 +17,8 @@ from nsys2prv.analysis.facts.uneven_ranks import cost_of_shares, uneven_rank
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.graph.critical_path import COMPUTE
-from nsys2prv.errors import few_ranks
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import few_ranks
 
 # Operations in which a rank waits for a message of another.
 RECEIVES = r"(?i)recv|MPI_(wait|test|m?probe)"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from nsys2prv.analysis.facts.thresholds import HIGH, LOW, MEDIUM
-from nsys2prv.errors import RANKS_SHOWN
 from nsys2prv.model.units import SHORTEST_IN_MS
+from nsys2prv.model.words import RANKS_SHOWN
 
 FindingSeverity = Literal["high", "medium", "low"]
 Confidence = Literal["high", "medium", "low"]

@@ -31,8 +31,8 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING, call_of
-from nsys2prv.errors import short
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import short
 
 # Operations between two ranks.
 MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"

@@ -39,10 +39,10 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, GRAPH, NCCL
 from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
 from nsys2prv.analysis.interval_frames import at_longest
-from nsys2prv.errors import short
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import short
 
 _NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.

@@ -11,8 +11,8 @@ from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BANDWIDTH, BANDWIDTH_BYTES, UNMATCHED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.errors import few_ranks
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import few_ranks
 
 
 def low_bandwidth(case: Case) -> Iterator[Finding]:

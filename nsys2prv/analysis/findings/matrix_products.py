@@ -10,7 +10,7 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 # Names that CUTLASS gives to any kernel.
 GENERIC_NAMES = ("Kernel", "Kernel2", "device_kernel")

@@ -9,7 +9,7 @@ from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import MEMORY_FULL
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import Device, Hardware
-from nsys2prv.errors import bytes_text
+from nsys2prv.model.units import bytes_text
 
 LESS = Words(
     general="give a GPU less of it, use more GPUs, compute again or offload what is kept, and free what is not needed",

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.time_slices import time_slices
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.errors import few_ranks
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import few_ranks
 
 
 def shared_gpu(case: Case) -> Iterator[Finding]:

@@ -20,8 +20,8 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import KERNEL
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
-from nsys2prv.errors import short
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import short
 
 
 def small_grids(case: Case) -> Iterator[Finding]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.stray_work import OWN_DEVICE, stray_work
 from nsys2prv.analysis.findings.finding import Finding, named_ranks, severity_of
-from nsys2prv.errors import few_ranks
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import few_ranks
 
 
 def stray_kernels(case: Case) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.thresholds import UNALIGNED_GAIN
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.errors import short
+from nsys2prv.model.words import short
 
 # Classes of such kernels end so: the number of elements to which CUTLASS aligns its operands.
 UNALIGNED = r" align[12]$"

@@ -11,8 +11,8 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.thresholds import FEWEST_PLACES, NEAR, TWO_LENGTHS, VARYING
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.interval_frames import at_longest, whole_with_ns
-from nsys2prv.errors import short
 from nsys2prv.model.units import text_ms
+from nsys2prv.model.words import short
 
 
 def varying_kernels(case: Case) -> Iterator[Finding]:

@@ -11,9 +11,10 @@ from nsys2prv.analysis.iterations import phases
 from nsys2prv.analysis.iterations.iterations_by_repeats import find_repeats
 from nsys2prv.analysis.iterations.window import steady
 from nsys2prv.analysis.question import Question
-from nsys2prv.errors import NAMES_SHOWN, UsageError, did_you_mean, few, short
+from nsys2prv.errors import UsageError
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import one_span
+from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 from nsys2prv.run.steady import Window
 
 # Columns of the work of iterations: a copy of all of them would take much memory.

@@ -12,10 +12,10 @@ import polars as pl
 from nsys2prv.analysis.frames import KERNEL, NCCL, AnalyzedTask, Run
 from nsys2prv.analysis.ncu.launches import SHAPE, kernel_launches
 from nsys2prv.analysis.ncu.placing import NOWHERE, Placed, Placing, place, with_keys
-from nsys2prv.errors import NAMES_SHOWN, few, short
 from nsys2prv.intervals.classes import OTHER
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.ncu_types import NCU_JOINED
+from nsys2prv.model.words import NAMES_SHOWN, few, short
 from nsys2prv.report.ncu.figures import FIGURES
 from nsys2prv.report.ncu.names import name_key
 from nsys2prv.report.ncu.profile import Profile, ProfileFile

@@ -18,9 +18,10 @@ from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind, Nodes
 from nsys2prv.analysis.graph.host_delays import without_delays
 from nsys2prv.analysis.graph.instants import instant_nodes
 from nsys2prv.analysis.predict.replay import Lengths, too_long
-from nsys2prv.errors import UsageError, did_you_mean, few, short
+from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Mask, Times
+from nsys2prv.model.words import did_you_mean, few, short
 
 ADVICE = (
     "changes are transfer*F, launch*F, host*F, imbalance*F, delay*F, `rank N*F`, `rank N=median`, and NAME*F for "

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from nsys2prv.analysis.frames import AnalyzedTask
-from nsys2prv.errors import few
 from nsys2prv.model.interning import GPU
+from nsys2prv.model.words import few
 from nsys2prv.report.diagnostics import by_text, is_routine, is_serial, is_unprocessed
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan

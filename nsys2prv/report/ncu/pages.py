@@ -9,7 +9,9 @@ from pathlib import Path
 
 import polars as pl
 
-from nsys2prv.errors import ReportError, bytes_text, few
+from nsys2prv.errors import ReportError
+from nsys2prv.model.units import bytes_text
+from nsys2prv.model.words import few
 from nsys2prv.report.ncu.numbers import as_numbers, decimal_sign, unit_factor
 
 # Columns that say which kernel a row is of.

@@ -7,8 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.errors import ReportError, few
+from nsys2prv.errors import ReportError
 from nsys2prv.model.global_ids import IDS_PER_FIELD, pid_of
+from nsys2prv.model.words import few
 from nsys2prv.report.nvprof.names import MANGLED, OPENACC, OPENMP, OVERHEAD, call_name, demangled, short_name
 from nsys2prv.report.nvprof.views import COVERED, OF_PROCESS, OF_THREAD, PREFIX, UNDRAWN_COUNTERS, VIEWS, create_views
 from nsys2prv.report.sql import integers, quoted

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.errors import few
+from nsys2prv.model.words import few
 from nsys2prv.report.identity import Identity
 from nsys2prv.run.clocks.clock import Clock
 from nsys2prv.run.clocks.fit import STEEPEST_RATE, Fit, fit

@@ -11,7 +11,8 @@ from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
-from nsys2prv.errors import UsageError, few
+from nsys2prv.errors import UsageError
+from nsys2prv.model.words import few
 
 _OFFSET_UNITS = {"": 1, "ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 
