@@ -10,9 +10,10 @@ from nsys2prv.commands.found_run import find_run
 from nsys2prv.families.registry import ANCHOR_FAMILIES
 from nsys2prv.pipeline.extract.report_part import ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.memory_needs import within_memory
 from nsys2prv.pipeline.workers.progress import Progress
-from nsys2prv.pipeline.workers.resources import input_size, within_memory
 from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.run.clocks import Alignment
 from nsys2prv.run.clocks import align as align_clocks

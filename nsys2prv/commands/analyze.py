@@ -34,16 +34,13 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.model.words import NAMES_SHOWN, few
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
+from nsys2prv.pipeline.workers.disk_space import INTERVAL_BYTES, check_temporary
 from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.memory_needs import within_memory
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.workers.progress import Progress
-from nsys2prv.pipeline.workers.resources import (
-    INTERVAL_BYTES,
-    check_temporary,
-    input_size,
-    within_memory,
-)
 from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.pipeline.write.files import scratch
 from nsys2prv.run.options import RunOptions

@@ -10,8 +10,8 @@ from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.parts import summary_of_parts
 from nsys2prv.pipeline.extract.report_part import ReportPart
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.resources import input_size
 from nsys2prv.run.report_summary import Summary
 
 

@@ -13,7 +13,7 @@ from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.families.registry import ANCHOR_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.limits import Limits
-from nsys2prv.pipeline.workers.resources import input_size
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.report.report import open_report
 from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.options import RunOptions

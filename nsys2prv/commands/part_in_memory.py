@@ -8,7 +8,7 @@ from nsys2prv.analysis.gather.stored_intervals import gathered_rows
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import Limits
-from nsys2prv.pipeline.workers.resources import analysis_budget, analysis_needs, too_large
+from nsys2prv.pipeline.workers.memory_needs import analysis_budget, analysis_needs, too_large
 from nsys2prv.run.plan import Plan
 
 # Parts are tried by so many shares of the time. Less than one of them says little of a run.

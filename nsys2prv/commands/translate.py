@@ -21,19 +21,12 @@ from nsys2prv.intervals.classes import load_rules
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.pipeline.extract.parts import divided
+from nsys2prv.pipeline.workers.disk_space import INTERVAL_BYTES, POINTS_BYTES, check_space, check_temporary, folder_size
 from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.memory_needs import peak_memory, within_memory
 from nsys2prv.pipeline.workers.progress import Progress
-from nsys2prv.pipeline.workers.resources import (
-    INTERVAL_BYTES,
-    POINTS_BYTES,
-    check_space,
-    check_temporary,
-    folder_size,
-    input_size,
-    peak_memory,
-    within_memory,
-)
 from nsys2prv.pipeline.workers.worker_map import process_count, worker_map
 from nsys2prv.pipeline.write.body import write_windows
 from nsys2prv.pipeline.write.comments import comment_text

@@ -23,7 +23,7 @@ from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.model.frames import Intervals
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract
-from nsys2prv.pipeline.workers.resources import input_size
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.run import plan
 
 # Event types that the oracle knows, by the keys under which families make them.

@@ -26,7 +26,7 @@ from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.workers import memory
 from nsys2prv.pipeline.workers.maps import Map
-from nsys2prv.pipeline.workers.resources import within_memory
+from nsys2prv.pipeline.workers.memory_needs import within_memory
 from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
 from nsys2prv.report.slicing import slices

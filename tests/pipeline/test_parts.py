@@ -21,7 +21,7 @@ from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import parts
 from nsys2prv.pipeline.extract.parts import divided
-from nsys2prv.pipeline.workers.resources import input_size
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Summary
 

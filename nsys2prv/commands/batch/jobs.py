@@ -18,9 +18,10 @@ from nsys2prv.commands.translation import Translation
 from nsys2prv.errors import LostWorkerError, Nsys2prvError
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Map
+from nsys2prv.pipeline.workers.memory_needs import within_memory
 from nsys2prv.pipeline.workers.pool import pool
-from nsys2prv.pipeline.workers.resources import input_size, within_memory
 from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.report.nsys import find_nsys

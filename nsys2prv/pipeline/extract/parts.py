@@ -14,7 +14,7 @@ from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.report_part import ReportPart
-from nsys2prv.pipeline.workers.resources import input_size
+from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.run.report_summary import Spill, Summary

@@ -79,7 +79,7 @@ class Execution:
     memory: int | None = declared(
         MEMORY_OPTION,
         default=None,
-        about="Memory limit for all processes together in bytes; None for half of what is free.",
+        about="Memory limit for all processes together in bytes; None for half of what is free (analyze: all of it).",
         parse=partial(parse_size, MEMORY_OPTION.flag),
     )
     spill_dir: Path | None = declared(SPILL_DIR_OPTION, default=None)

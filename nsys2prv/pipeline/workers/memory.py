@@ -1,7 +1,6 @@
-"""Free memory of the machine and its control groups. The limits of nsys2prv are in `model/limits.py`.
+"""Free memory of the machine and its control groups. What the work needs of it is in `memory_needs`.
 
-Formats: proc(5), cgroups(7), and of control groups the kernel's cgroup-v1/memory.rst and cgroup-v2.rst. Apart from
-`resources`, so that the command line reads it without Polars.
+Formats: proc(5), cgroups(7), and of control groups the kernel's cgroup-v1/memory.rst and cgroup-v2.rst.
 """
 
 from __future__ import annotations
