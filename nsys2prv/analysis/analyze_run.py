@@ -103,9 +103,9 @@ def _per_iteration(
 def _host_times(frame: pl.DataFrame, window: Window, *by: str) -> pl.DataFrame:
     """Return task, `by` and `ns` (the time in a window) of host calls or ranges that touch it.
 
-    For the device window these are all calls, since they begin before it.
+    For a window of all device work these are all calls, whole, since they begin before it.
     """
-    if window.name == "device" or (window.name == "steady" and not window.iterations):
+    if window.of_all_device_work:
         return frame.select("task", *by, ns=pl.col("end") - pl.col("start"))
     return frame.select("task", *by, ns_inside(frame, window.spans)).filter(pl.col("ns") > 0)
 

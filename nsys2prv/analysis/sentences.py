@@ -13,6 +13,7 @@ from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.model.units import MS
 from nsys2prv.model.words import few_ranks, short
 from nsys2prv.report.nvprof.database import SERIAL
+from nsys2prv.run.steady import STEADY
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
 MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3
@@ -40,7 +41,7 @@ def window_name(analysis: Analysis) -> str:
     window = analysis.window
     if window.iterations:
         return f"{window.name}, {counted(window.iterations)}"
-    return _recorded_time(analysis) if window.name == "steady" else window.name
+    return _recorded_time(analysis) if window.name == STEADY else window.name
 
 
 def _recorded_time(analysis: Analysis) -> str:

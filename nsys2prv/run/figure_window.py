@@ -22,7 +22,7 @@ from nsys2prv.run.objects import NO_ROW, Objects
 from nsys2prv.run.ranks import numbers_of_tasks
 from nsys2prv.run.repeats import ReportRepeats, choose_milestone, numbered_steps
 from nsys2prv.run.report_summary import Summary
-from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
+from nsys2prv.run.steady import DEVICE, ITERATION_PART, STEADY, TRACE, Window, all_recorded, steady_window
 
 # To stop a profiler and start it again takes longer than this (ns): without events for less, a task was only idle.
 SHORTEST_PAUSE = 10_000_000
@@ -38,7 +38,7 @@ class WantedWindow(NamedTuple):
     repeats: Callable[[Sequence[Summary]], Sequence[ReportRepeats]] | None = None
 
 
-DEVICE_WINDOW = WantedWindow("device")
+DEVICE_WINDOW = WantedWindow(DEVICE)
 
 
 class DrawnTime(NamedTuple):
@@ -67,14 +67,14 @@ def figure_window(
     Raises UsageError where no report has the range, or the trace does not reach to it.
     """
     name = wanted.name
-    if name == "steady":
+    if name == STEADY:
         parts = _iteration_parts(summaries, clocks, objects)
         if parts.is_empty() and wanted.repeats:
             parts = _repeated_parts(wanted.repeats(summaries), summaries, clocks, objects)
         return _steady(parts, objects, drawn)
-    if name == "device":
+    if name == DEVICE:
         return Window(name, one_span(*drawn.active))
-    if name == "trace":
+    if name == TRACE:
         return Window(name, one_span(0, drawn.duration))
     low, high = span_of_range(summaries, clocks, name)
     if high <= 0 or low >= drawn.duration:

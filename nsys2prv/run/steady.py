@@ -46,8 +46,9 @@ ITERATION_PART = {
 }
 
 
-# Windows that are no NVTX range.
-BUILT_IN_WINDOWS = ("steady", "device", "trace")
+# Windows that are no NVTX range: whole iterations, from the first to the last device activity, all of the trace.
+STEADY, DEVICE, TRACE = "steady", "device", "trace"
+BUILT_IN_WINDOWS = (STEADY, DEVICE, TRACE)
 
 
 class ExcludedIteration(NamedTuple):
@@ -90,6 +91,11 @@ class Window(NamedTuple):
     def end(self) -> int:
         """Return the end of the last span (ns of the trace); 0 without spans."""
         return int(self.spans.end[-1]) if len(self.spans.end) else 0
+
+    @property
+    def of_all_device_work(self) -> bool:
+        """Return True for a window of device work without iterations: what hosts did before it belongs to it, too."""
+        return self.name == DEVICE or (self.name == STEADY and not self.iterations)
 
 
 def steady_window(
@@ -134,9 +140,9 @@ def steady_window(
     names = list(zip(table["number"].to_list(), table["repeat"].to_list(), strict=True))
     left_out = tuple(ExcludedIteration(*names[n], who, why, late) for n, (who, why, late) in sorted(left.items()))
     if not kept:
-        return Window("steady", otherwise, (), left_out)
+        return Window(STEADY, otherwise, (), left_out)
     spans = union(table[kept]["start"].to_numpy(), table[kept]["end"].to_numpy())
-    return Window("steady", spans, tuple(names[n] for n in kept), left_out)
+    return Window(STEADY, spans, tuple(names[n] for n in kept), left_out)
 
 
 def all_recorded(recorded: Iterable[tuple[int, int]], active: Span, captures: Sequence[Spans] = ()) -> Spans:

@@ -22,7 +22,7 @@ from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Signifi
 from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
 from nsys2prv.errors import UsageError
 from nsys2prv.model.words import few, short
-from nsys2prv.run.steady import BUILT_IN_WINDOWS
+from nsys2prv.run.steady import STEADY
 
 ComparisonOutcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
 NONE = "No difference that the spread of iterations does not explain"
@@ -31,7 +31,6 @@ NONE_THAT_COUNTS, BELOW = "No difference that counts", f"real but below {100 * L
 UNKNOWN = "It cannot be told if B is slower"
 # A lower p is written so.
 LEAST_P = 0.001
-STEADY = BUILT_IN_WINDOWS[0]
 # Ranks whose change a verdict tells.
 MOST_CHANGED = 3
 

@@ -14,7 +14,7 @@ from nsys2prv.analysis.iterations.phases import PHASES, occurrences, projected, 
 from nsys2prv.analysis.iterations.window import kept_iterations
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
-from nsys2prv.run.steady import Window
+from nsys2prv.run.steady import STEADY, Window
 
 # A rank is slow in an iteration if its own time is the longest there and this much above the median.
 LEAST_SLOW_RATIO = 1.05
@@ -77,7 +77,7 @@ def iterations(
         pl.col(_DEVICE_TIMES).fill_null(0),
         rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
         iteration="number",
-        steady=pl.col("steady").fill_null(window.name != "steady"),
+        steady=pl.col("steady").fill_null(window.name != STEADY),
         start_ns="start",
         total_ns=pl.col("end") - pl.col("start"),
     )

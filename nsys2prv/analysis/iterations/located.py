@@ -15,7 +15,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
-from nsys2prv.run.steady import Window
+from nsys2prv.run.steady import DEVICE, STEADY, TRACE, Window
 
 # Columns of the work of iterations: a copy of all of them would take much memory.
 OCCURRING = ("task", "device", "start", "end", "kind", "launched")
@@ -56,11 +56,11 @@ def locate(run: Run, question: Question) -> Located:
 
 def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, bounding: pl.DataFrame) -> Window:
     """Return the window of a name; `bounding`: the work that bounds iterations. Raises UsageError if no rank has it."""
-    if name == "steady":
+    if name == STEADY:
         return steady(run, main, steps, bounding)
-    if name == "device":
+    if name == DEVICE:
         return Window(name, one_span(*run.active))
-    if name == "trace":
+    if name == TRACE:
         return Window(name, one_span(*(run.chosen or (0, run.duration))))
     found = phases.occurrences(main, name)
     if found.is_empty():

@@ -41,8 +41,7 @@ def ranges_in(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window)
     on the hosts: a range that loads data is outside of their time on the devices, which wait for it.
     """
     if not window.iterations:
-        # What the device does in its window is launched before it, too.
-        return main if window.name in ("device", "steady") else whole_with_ns(main, window.spans)
+        return main if window.of_all_device_work else whole_with_ns(main, window.spans)
     kept = kept_steps(steps, window)
     left_out = steps.join(kept, on=["task", "number", "repeat"], how="anti")
     whole = one_span(int(kept["start"].min()), int(kept["end"].max()))  # type: ignore[arg-type]

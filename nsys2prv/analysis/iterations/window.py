@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.frames import CUT_RANGE, LAUNCHED, Run
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Span
-from nsys2prv.run.steady import ITERATION_PART, Window, all_recorded, steady_window
+from nsys2prv.run.steady import ITERATION_PART, STEADY, Window, all_recorded, steady_window
 
 
 def recorded(run: Run) -> dict[int, tuple[int, int]]:
@@ -82,6 +82,6 @@ def iteration_parts(
 
 def kept_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
     """Return the occurrences of the steady iterations; for another window, of all iterations."""
-    if window.name != "steady":
+    if window.name != STEADY:
         return steps
     return steps.join(kept_iterations(window), on=["number", "repeat"], how="semi", maintain_order="left")

@@ -22,7 +22,8 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.steady import ITERATION_PART, Window, startup_length, steady_window
+from nsys2prv.run.steady import DEVICE, ITERATION_PART, TRACE, Window, startup_length, steady_window
+from nsys2prv.run.steady import STEADY as STEADY_WINDOW
 
 
 def steady(run: Run, pattern: str = "step #") -> Window:
@@ -52,6 +53,20 @@ def lasting(*lengths: int, pause: int = 1) -> tuple[np.ndarray, np.ndarray]:
 )
 def test_leading_iterations_that_are_much_longer_are_startup(lengths: tuple[int, ...], startup: int) -> None:
     assert startup_length(*lasting(*lengths)) == startup
+
+
+@pytest.mark.parametrize(
+    ("one", "whole"),
+    [
+        (Window(DEVICE, one_span(0, 1)), True),
+        (Window(STEADY_WINDOW, one_span(0, 1)), True),
+        (Window(STEADY_WINDOW, one_span(0, 1), ((0, 0),)), False),
+        (Window(TRACE, one_span(0, 1)), False),
+        (Window("step 5", one_span(0, 1)), False),
+    ],
+)
+def test_what_hosts_did_before_belongs_to_windows_of_all_device_work(one: Window, whole: bool) -> None:
+    assert one.of_all_device_work is whole
 
 
 def test_a_task_of_which_no_time_is_known_is_not_late() -> None:
