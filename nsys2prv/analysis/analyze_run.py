@@ -36,45 +36,45 @@ from nsys2prv.run.steady import Window
 
 def analyze_run(run: Run, question: Question) -> Analysis:
     """Answer a question about a run. Raises UsageError for a range that no rank has."""
-    main, pattern, steps, occurring, chosen, found_by = locate(run, question)
-    window = chosen.spans
-    by_name = tuple(_named_phase(run, cut_with_ns(run.work, window), main, n, question.nccl) for n in question.phases)
+    main, pattern, steps, occurring, window, found_by = locate(run, question)
+    spans = window.spans
+    by_name = tuple(_named_phase(run, cut_with_ns(run.work, spans), main, n, question.nccl) for n in question.phases)
     per_iteration = _per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else ()
-    table = iterations(run, main, steps, occurring, chosen) if pattern else pl.DataFrame(schema=ITERATION)
+    table = iterations(run, main, steps, occurring, window) if pattern else pl.DataFrame(schema=ITERATION)
     # The dependency graph takes most memory: beside it no copy of the run's work is held.
     del occurring
-    explanation = explain(run, main, steps, chosen)
-    work = cut_with_ns(run.work, window)
-    copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), window), run.ranks)
-    fits = tuple(_metric_fits(run, work, window, steps, question.by))
+    explanation = explain(run, main, steps, window)
+    work = cut_with_ns(run.work, spans)
+    copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), spans), run.ranks)
+    fits = tuple(_metric_fits(run, work, spans, steps, question.by))
     ranked = with_rank(work, run.ranks)
     profiled = ncu_figures(ranked, run, question.by, fits)
     return Analysis(
         question=question,
         run=run,
         main_ranges=main,
-        window=chosen,
-        efficiency=efficiency(work, run.devices, window, question.nccl),
-        host=host_efficiency(run, window, explanation.device_waits),
+        window=window,
+        efficiency=efficiency(work, run.devices, spans, question.nccl),
+        host=host_efficiency(run, spans, explanation.device_waits),
         phases=by_name,
         iteration_pattern=pattern,
         iteration_efficiency=per_iteration,
         iterations=table,
         ranks=compare_ranks(table.filter("steady")),
-        delays=delays(run, main, steps.clear() if found_by else kept_steps(steps, chosen)),
-        overlap=overlap(run, work, window),
+        delays=delays(run, main, steps.clear() if found_by else kept_steps(steps, window)),
+        overlap=overlap(run, work, spans),
         metrics=fits,
         kernels=with_figures(_sums(ranked.filter(pl.col("kind") != COPY), ["class", "name"]), ranked, run, profiled),
         classes=_sums(ranked, ["family"]),
         memory=memory_sums(copies, ["name"]),
         memory_kinds=memory_sums(copies, ["name", "memory"]),
-        launches=launches(run, window),
-        queues=queues(run, window),
-        bandwidths=nccl_bandwidths(run, window),
-        api=_api_sums(run, chosen),
-        ranges=range_sums(work, ranges_in(run, main, steps, chosen)),
-        nvtx=_nvtx_sums(run, chosen),
-        gaps=longest_gaps(run, main, work, window, question.gaps),
+        launches=launches(run, spans),
+        queues=queues(run, spans),
+        bandwidths=nccl_bandwidths(run, spans),
+        api=_api_sums(run, window),
+        ranges=range_sums(work, ranges_in(run, main, steps, window)),
+        nvtx=_nvtx_sums(run, window),
+        gaps=longest_gaps(run, main, work, spans, question.gaps),
         explanation=explanation,
         missing=missing_data(run),
         ncu=profiled,
@@ -134,7 +134,7 @@ def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
 
 
-def _metric_fits(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFrame, by: str) -> Iterator[MetricFit]:
+def _metric_fits(run: Run, work: pl.DataFrame, spans: Spans, steps: pl.DataFrame, by: str) -> Iterator[MetricFit]:
     """Return the fits of each metric: over all GPUs if there are several, then of each GPU."""
     by_device = parts_by(work, "device")
     sums: dict[str, list[Sums]] = {}
@@ -142,9 +142,9 @@ def _metric_fits(run: Run, work: pl.DataFrame, window: Spans, steps: pl.DataFram
         own = by_device.get(sampled.device, work.clear())
         narrow = own.select("task", "start", "launched")
         begins = _device_begins(projected(narrow, steps)) if steps.height else np.zeros(0, np.int64)
-        borders = fold_borders(int(window.start[0]), int(window.end[-1]), begins)
+        borders = fold_borders(int(spans.start[0]), int(spans.end[-1]), begins)
         own_sums = sums.setdefault(sampled.metric, [])
-        own_sums.append(sum_up(sampled, column_spans(own, by, window), window, borders))
+        own_sums.append(sum_up(sampled, column_spans(own, by, spans), spans, borders))
     for own_sums in sums.values():
         together = [pooled(own_sums)] if len(own_sums) > 1 else []
         yield from filter(None, map(solve, [*together, *sorted(own_sums, key=lambda one: one.device or 0)]))
