@@ -88,8 +88,8 @@ def open_run(
     jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
     profiles = read_profiles(options)
     paths, options, failed = find_run(inputs, options, execution)
-    chosen = tuple(metrics) if GPU_METRICS.name in selection.families else ()
-    wanted = _wanted(selection, options, chosen, bool(profiles), len(paths))
+    sampled = tuple(metrics) if GPU_METRICS.name in selection.families else ()
+    wanted = _wanted(selection, options, sampled, bool(profiles), len(paths))
     drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
     # One worker reads a whole report.
     most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
@@ -106,13 +106,13 @@ def open_run(
         failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
-        asked = None if whole else Span(*chosen_span(plan, selection))
-        span, left_out, refusal = part_in_memory(plan, asked, memory, limits, in_part)
+        chosen = None if whole else Span(*chosen_span(plan, selection))
+        span, left_out, refusal = part_in_memory(plan, chosen, memory, limits, in_part)
         run = WholeRun(plan, options.hosts, failed, memory, workers, profiles, span).frames()
         if refusal and run.work.is_empty() and STREAM in plan.objects.rows.kind:
             raise refusal
-        run = run._replace(samples=with_clocks(run.samples, chosen))
-        _check(run, plan, span, chosen)
+        run = run._replace(samples=with_clocks(run.samples, sampled))
+        _check(run, plan, span, sampled)
         yield run._replace(remarks=(*run.remarks, *left_out), foremost=(*left_out, *run.foremost))
 
 
@@ -185,9 +185,9 @@ def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
         yield folder
 
 
-def _check(run: Run, plan: Plan, span: Span | None, wanted: Sequence[str]) -> None:
+def _check(run: Run, plan: Plan, span: Span | None, metrics: Sequence[str]) -> None:
     """Refuse metrics that the reports lack, and a chosen time or range in which nothing is left. Raises UsageError."""
-    if wanted and run.metrics and not run.samples and tuple(wanted) != (TENSOR,):
+    if metrics and run.metrics and not run.samples and tuple(metrics) != (TENSOR,):
         raise UsageError(f"--metric: no GPU metric has this name; the metrics are: {few(run.metrics, NAMES_SHOWN)}")
     if span and run.work.is_empty() and STREAM in plan.objects.rows.kind:
         low, high = span

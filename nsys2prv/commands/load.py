@@ -16,7 +16,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import conclude
-from nsys2prv.analysis.frames import COPY, KERNEL, NCCL, Run, Sampled
+from nsys2prv.analysis.frames import COPY, KERNEL, NCCL, Run, Sampled, devices_of
 from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
@@ -201,11 +201,7 @@ class LoadedRun:
     @cached_property
     def _work(self) -> pl.DataFrame:
         """Return device work with rank, host, gpu, and the label of its stream."""
-        devices = pl.DataFrame(
-            [(n, d.host, d.gpu) for n, d in enumerate(self._run.devices)],
-            schema={"device": pl.Int64(), "host": pl.String(), "gpu": pl.Int64()},
-            orient="row",
-        )
+        devices = devices_of(self._run).drop("rank")
         placed = self._placed(self._run.work).rename({"thread": "stream"})
         return placed.join(devices, on="device", how="left", maintain_order="left")
 
