@@ -11,7 +11,7 @@ query to Polars' own threads and back takes 50 to 100 us.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,19 @@ WRITTEN = ("kind", "row", "time", "tail")
 # Columns of lines that have no end, length, type or value of their own.
 _BEGIN, _ZERO = pl.lit(1, pl.UInt8), pl.lit(0, pl.Int64)
 _LINE_ORDER = ("time", "phase", "order", "row", "type", "value", "kind", "tail")
+
+
+class RowNumbers(NamedTuple):
+    """The CPU, task and thread of each row of a trace, by which its lines name the row (all from 1 on)."""
+
+    cpu: npt.NDArray[np.int64]
+    task: npt.NDArray[np.int64]
+    thread: npt.NDArray[np.int64]
+
+    def as_text(self) -> pl.Series:
+        """Return `cpu:1:task:thread` of each row."""
+        rows = pl.DataFrame({"cpu": self.cpu, "appl": 1, "task": self.task, "thread": self.thread})
+        return rows.select(pl.concat_str(pl.all(), separator=":")).to_series()
 
 
 def event_lines(points: pl.DataFrame, combinations: pl.DataFrame, pairs: Mapping[str, int]) -> pl.DataFrame:
@@ -84,13 +97,9 @@ def state_lines(points: pl.DataFrame) -> pl.DataFrame:
     return _lines(points, STATE_RECORD, tail, order=pl.col("time") - pl.col("end"), value=pl.col("state"))
 
 
-def message_lines(
-    points: pl.DataFrame, cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]
-) -> pl.DataFrame:
-    """Make lines (LINE) of messages with time, row, received, to_row, size, tag.
-
-    The arrays give the objects of each row."""
-    receiver = _objects(cpu, task, thread).gather(points["to_row"])
+def message_lines(points: pl.DataFrame, numbers: RowNumbers) -> pl.DataFrame:
+    """Make lines (LINE) of messages with time, row, received, to_row, size, tag."""
+    receiver = numbers.as_text().gather(points["to_row"])
     received = points["received"].cast(pl.String)
     fields = [points["time"], receiver, received, received, texts(points["size"]), texts(points["tag"])]
     return _lines(points, MESSAGE_RECORD, pl.concat_str(map(pl.lit, fields), separator=":"))
@@ -135,12 +144,6 @@ def _written(points: pl.DataFrame, column: str, before: str = "") -> pl.Expr:
     return pl.lit(texts(points[column], before))
 
 
-def _objects(cpu: npt.NDArray[np.int64], task: npt.NDArray[np.int64], thread: npt.NDArray[np.int64]) -> pl.Series:
-    """Return `cpu:1:task:thread` of each row of the trace."""
-    rows = pl.DataFrame({"cpu": cpu, "appl": 1, "task": task, "thread": thread})
-    return rows.select(pl.concat_str(pl.all(), separator=":")).to_series()
-
-
 def sort_lines(parts: Iterable[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> pl.DataFrame:
     """Sort all lines in the order of a body. `kept`: the columns that are still needed."""
     # In one piece: to gather texts out of several takes two to three times as long.
@@ -155,14 +158,8 @@ def sort_lines(parts: Iterable[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> 
     return lines.select(kept).select(pl.all().gather(order))
 
 
-def write_lines(
-    lines: pl.DataFrame,
-    cpu: npt.NDArray[np.int64],
-    task: npt.NDArray[np.int64],
-    thread: npt.NDArray[np.int64],
-    sink: IO[bytes],
-) -> None:
-    """Write sorted lines (WRITTEN). The arrays give the objects of each row."""
-    objects = _objects(cpu, task, thread).gather(lines["row"])
+def write_lines(lines: pl.DataFrame, numbers: RowNumbers, sink: IO[bytes]) -> None:
+    """Write sorted lines (WRITTEN) as text."""
+    objects = numbers.as_text().gather(lines["row"])
     body = pl.DataFrame([lines["kind"], objects.alias("objects"), lines["time"], lines["tail"]])
     body.write_csv(sink, include_header=False, separator=":", quote_style="never", line_terminator="\n")

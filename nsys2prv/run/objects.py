@@ -13,6 +13,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
 from nsys2prv.model.words import NAMES_SHOWN, few
+from nsys2prv.paraver.lines import RowNumbers
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 from nsys2prv.run.report_summary import Summary
@@ -55,6 +56,11 @@ class TraceRows(NamedTuple):
     # First of the rows that are lanes of one stream, thread or GPU. A label does not tell: streams of two contexts may
     # have one.
     first_lane: npt.NDArray[np.int64]
+
+    @property
+    def numbers(self) -> RowNumbers:
+        """Return the numbers by which lines of the trace name the rows."""
+        return RowNumbers(self.cpu, self.task, self.thread)
 
 
 class Objects(NamedTuple):

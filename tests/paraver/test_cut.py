@@ -17,12 +17,12 @@ from nsys2prv import Nsys2prvError, Trace, read_prv
 from nsys2prv.intervals.lanes import crossing_lanes
 from nsys2prv.paraver import cut
 from nsys2prv.paraver.header import header
-from nsys2prv.paraver.lines import message_lines, sample_lines, sort_lines, state_lines, write_lines
+from nsys2prv.paraver.lines import RowNumbers, message_lines, sample_lines, sort_lines, state_lines, write_lines
 
 ROWS = 3
 ATTRIBUTE, METRIC = 9101, 9400
-CPU = np.arange(1, ROWS + 1, dtype=np.int64)
-TASK, THREAD = np.ones(ROWS, dtype=np.int64), CPU
+FROM_ONE = np.arange(1, ROWS + 1, dtype=np.int64)
+NUMBERS = RowNumbers(cpu=FROM_ONE, task=np.ones(ROWS, dtype=np.int64), thread=FROM_ONE)
 
 times = st.integers(0, 40)
 spans = st.tuples(times, times).map(lambda t: (min(t), max(t) + 1))
@@ -64,7 +64,7 @@ def lines_between(intervals: pl.DataFrame) -> pl.DataFrame:
 
 def body(*parts: pl.DataFrame) -> bytes:
     sink = io.BytesIO()
-    write_lines(sort_lines(parts), CPU, TASK, THREAD, sink)
+    write_lines(sort_lines(parts), NUMBERS, sink)
     return sink.getvalue()
 
 
@@ -131,7 +131,7 @@ def test_messages_are_kept_when_both_ends_are_inside(
     schema = dict.fromkeys(("time", "received", "row", "to_row"), pl.Int64)
     sent = pl.DataFrame(found, schema=schema, orient="row").with_columns(size=pl.lit(8), tag=pl.lit(1))
     low, high = span
-    trace, cutter = cut_body(body(message_lines(sent, CPU, TASK, THREAD)), low, high, block)
+    trace, cutter = cut_body(body(message_lines(sent, NUMBERS)), low, high, block)
     inside = [(t - low, r - low, a + 1, b + 1) for t, r, a, b in found if low <= t < high and low <= r <= high]
     assert sorted(trace.messages.select("sent", "received", "thread", "to_thread").rows()) == sorted(inside)
     reach_in = [1 for t, r, _, _ in found if t < low <= r]
@@ -170,7 +170,7 @@ def test_what_holds_as_the_span_begins_is_in_order_of_rows() -> None:
 
 def test_a_message_that_arrives_as_the_span_begins_is_told() -> None:
     sent = pl.DataFrame({"time": [5, 5], "received": [10, 9], "row": 0, "to_row": 1, "size": 8, "tag": 1})
-    trace, cutter = cut_body(body(message_lines(sent, CPU, TASK, THREAD)), 10, 20, 200)
+    trace, cutter = cut_body(body(message_lines(sent, NUMBERS)), 10, 20, 200)
     assert (trace.messages.height, cutter.split) == (0, 1)
 
 

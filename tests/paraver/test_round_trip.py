@@ -19,9 +19,9 @@ import nsys2prv
 from nsys2prv.paraver import lines as module
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, pcf_text, row_text
-from nsys2prv.paraver.lines import message_lines, sample_lines, sort_lines, state_lines, write_lines
+from nsys2prv.paraver.lines import RowNumbers, message_lines, sample_lines, sort_lines, state_lines, write_lines
 
-CPU, TASK, THREAD = np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([1, 2, 1])
+NUMBERS = RowNumbers(np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([1, 2, 1]))
 HELD = {"first": 9400, "second": 9401}
 EVENT, EXTRA = 70, 60
 # To the end of what a trace may last.
@@ -54,17 +54,17 @@ def written(body: dict[str, list[tuple[int | None, ...]]], stem: Path, common: t
         lines_of(points.with_columns(pl.col("phase").cast(pl.UInt8)), {"extra": EXTRA}, common),
         sample_lines(frame(body["samples"], "time row first second"), HELD),
         state_lines(frame(body["states"], "time end row state")),
-        message_lines(frame(body["messages"], "time row received to_row size tag"), CPU, TASK, THREAD),
+        message_lines(frame(body["messages"], "time row received to_row size tag"), NUMBERS),
     ]
     sink = io.BytesIO()
-    write_lines(sort_lines(lines), CPU, TASK, THREAD, sink)
+    write_lines(sort_lines(lines), NUMBERS, sink)
     prv = stem.with_suffix(".prv")
     prv.write_bytes(header(0, 2**62, [3], [2, 1], [1, 1]).encode() + sink.getvalue() + b"# a comment: 1:2:3\n")
     return prv
 
 
 def where(row: int) -> tuple[int, int, int]:
-    return int(CPU[row]), int(TASK[row]), int(THREAD[row])
+    return int(NUMBERS.cpu[row]), int(NUMBERS.task[row]), int(NUMBERS.thread[row])
 
 
 # Numbers of few points and of many become texts in two ways, and so do attributes that repeat and those that do not.

@@ -16,7 +16,7 @@ from points import lines_of
 from nsys2prv import Nsys2prvError, read_prv
 from nsys2prv.paraver.header import header
 from nsys2prv.paraver.labels import PcfType, RowNames, clean, distinct, pcf_text, row_text
-from nsys2prv.paraver.lines import message_lines, sample_lines, sort_lines, write_lines
+from nsys2prv.paraver.lines import RowNumbers, message_lines, sample_lines, sort_lines, write_lines
 
 
 def test_header_names_nodes_cpus_and_tasks() -> None:
@@ -93,12 +93,12 @@ POINT = {
     "extra": pl.Int64,
 }  # fmt: skip
 END, BEGIN = 0, 1
-CPU, TASK, THREAD = np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([1, 2, 1])
+NUMBERS = RowNumbers(np.array([1, 2, 3]), np.array([1, 1, 2]), np.array([1, 2, 1]))
 
 
 def body(lines: pl.DataFrame) -> str:
     sink = io.BytesIO()
-    write_lines(lines, CPU, TASK, THREAD, sink)
+    write_lines(lines, NUMBERS, sink)
     return sink.getvalue().decode()
 
 
@@ -121,7 +121,7 @@ def test_samples_of_a_time_are_one_line() -> None:
 
 def test_messages_name_both_ends() -> None:
     sent = pl.DataFrame({"time": [3], "row": [0], "received": [9], "to_row": [2], "size": [0], "tag": [55001]})
-    assert body(sort_lines([message_lines(sent, CPU, TASK, THREAD)])) == "3:1:1:1:1:3:3:3:1:2:1:9:9:0:55001\n"
+    assert body(sort_lines([message_lines(sent, NUMBERS)])) == "3:1:1:1:1:3:3:3:1:2:1:9:9:0:55001\n"
 
 
 def test_at_one_time_ends_come_first_then_the_longer_begin() -> None:

@@ -180,9 +180,9 @@ def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFra
 
 def _message_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
     """Yield the lines of messages between ranks sent within [low, high)."""
-    rows = encoding.plan.objects.rows
+    numbers = encoding.plan.objects.rows.numbers
     for messages in _within(encoding.matches.messages, low, high):
-        yield message_lines(messages, rows.cpu, rows.task, rows.thread)
+        yield message_lines(messages, numbers)
 
 
 def _waiting_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
@@ -284,8 +284,7 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
         received=pl.Series(clock.merged(points["received"].to_numpy())),
     )
     drawn = routed.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
-    rows = plan.objects.rows
-    return message_lines(drawn, rows.cpu, rows.task, rows.thread), routed.height - drawn.height
+    return message_lines(drawn, plan.objects.rows.numbers), routed.height - drawn.height
 
 
 def _without_repeats(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import polars as pl
-
 from nsys2prv.paraver.lines import write_lines
 from nsys2prv.pipeline.encode.encode import WindowCounts, encode
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
@@ -16,7 +14,6 @@ from nsys2prv.pipeline.workers.maps import Map, Workers, map_ahead
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.write.files import append, open_body
 from nsys2prv.pipeline.write.packing import Divider, Packed, batches, pack
-from nsys2prv.run.plan import Plan
 from nsys2prv.run.saved_plan import read_saved
 
 
@@ -33,7 +30,7 @@ def write_windows(encoding: EncodingInput, sink: IO[bytes], workers: Workers) ->
 
 def _write_here(encoding: EncodingInput, sink: IO[bytes]) -> Iterator[WindowCounts]:
     for lines, result in map_ahead(partial(encode, encoding), encoding.windows):
-        _write_lines(encoding.plan, lines, sink)
+        write_lines(lines, encoding.plan.objects.rows.numbers, sink)
         yield result
 
 
@@ -63,17 +60,11 @@ def _pack_chunks(saved: Path, sink: Packed, workers: Workers, numbers: Sequence[
         yield from (result for _, result in encoded)
 
 
-def _write_lines(plan: Plan, lines: pl.DataFrame, sink: IO[bytes]) -> None:
-    """Write lines as text, with the objects of their rows."""
-    rows = plan.objects.rows
-    write_lines(lines, rows.cpu, rows.task, rows.thread, sink)
-
-
 def _encode_chunk(saved: Path, number: int) -> tuple[Path, WindowCounts]:
     """Encode one window into a file of its own."""
     path = saved.with_name(f"chunk{number}")
     encoding: EncodingInput = read_saved(saved)
     lines, result = encode(encoding, number)
     with replacing(path) as beside, open_body(beside) as sink:
-        _write_lines(encoding.plan, lines, sink)
+        write_lines(lines, encoding.plan.objects.rows.numbers, sink)
     return path, result
