@@ -22,8 +22,33 @@ KEEP_SHAPES = Words(
     cuda="Load code once, before the loop (cuModuleLoad, CUDA_MODULE_LOADING=EAGER), launch from threads that stay, "
     "and keep shapes the same where a library compiles or tries kernels for each.",
 )
+# Plans of FFTs load their kernels; who makes plans again for each call loads them again.
+KEEP_PLANS = Words(
+    general="Keep plans of FFTs, which load code, too, from call to call.",
+    pytorch="Keep plans of FFTs, which load code, too: torch.backends.cuda.cufft_plan_cache has to hold all shapes "
+    "(max_size), and is not to be cleared.",
+    jax="Keep plans of FFTs, which load code, too: give FFTs a few shapes.",
+    cupy="Keep plans of FFTs, which load code, too: the cache of CuPy has to hold all shapes "
+    "(cupy.fft.config.get_plan_cache().set_size), and is not to be cleared; or make a plan once "
+    "(cupyx.scipy.fftpack.get_fft_plan), and give it to each call.",
+    cuda="Keep plans of FFTs, which load code, too: make them once, before the loop (cufftPlanMany), and launch them "
+    "again (cufftExec).",
+)
+# Class of the kernels of FFTs (see intervals/kernel_classes.toml).
+FFT = "FFT"
 # Calls that load compiled kernels (CUDA driver API, module and library management; CUDA runtime API, libraries).
 LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"
+
+
+def advice_on_loading(case: Case) -> str:
+    """Return what to do about code that is loaded in the loop: where kernels of FFTs run in it, about their plans."""
+    keep = KEEP_SHAPES.of(case.framework)
+    return f"{KEEP_PLANS.of(case.framework)} Else: {keep[0].lower()}{keep[1:]}" if has_ffts(case) else keep
+
+
+def has_ffts(case: Case) -> bool:
+    """Return True if kernels of FFTs run in the window."""
+    return bool((case.kernels["class"].cast(pl.String) == FFT).any())
 
 
 def iterations_that_load(case: Case) -> int:

@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
-from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, iterations_that_load
+from nsys2prv.analysis.facts.code_loading import advice_on_loading, has_ffts, iterations_that_load
 from nsys2prv.analysis.facts.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
@@ -233,8 +233,8 @@ def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen) -> tupl
     if loading := iterations_that_load(case):
         return (
             f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, as where kernels are compiled "
-            "or tried for new shapes, and the device has no work",
-            f"{_processes_for_gpus(case)}{KEEP_SHAPES.of(case.framework)}",
+            f"or tried for new shapes{', or plans of FFTs are made' * has_ffts(case)}, and the device has no work",
+            f"{_processes_for_gpus(case)}{advice_on_loading(case)}",
         )
     place = where_text(places.gap)
     if call := long_call(case, starved):

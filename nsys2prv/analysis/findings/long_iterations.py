@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.chief_gap import ChiefGap, chief_gap, seen_in_gap, where_text
-from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, long_ones_load
+from nsys2prv.analysis.facts.code_loading import advice_on_loading, long_ones_load
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.starved import PARTS
@@ -117,7 +117,7 @@ def _cause(case: Case, of_host: bool, gap: ChiefGap | None, seen: Seen) -> tuple
     if of_host and long_ones_load(case):
         return (
             "code is loaded, as where kernels are compiled for new shapes, and the device has no work",
-            KEEP_SHAPES.of(case.framework),
+            advice_on_loading(case),
         )
     if of_host:
         known = f"{seen.text}. Move it to another thread or process" if seen.text else ""

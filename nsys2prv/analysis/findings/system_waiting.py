@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.chief_cause import interpreter_lock
-from nsys2prv.analysis.facts.code_loading import KEEP_SHAPES, iterations_that_load
+from nsys2prv.analysis.facts.code_loading import advice_on_loading, iterations_that_load
 from nsys2prv.analysis.facts.functions_of_hosts import seen_functions
 from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time
 from nsys2prv.analysis.facts.host_on_path import in_system, waiting_title
@@ -71,7 +71,7 @@ def _of_compiling(case: Case) -> str:
     loading = iterations_that_load(case)
     if not loading:
         return ""
-    return f"Code is loaded in {loading} of {case.step_count} iterations. {KEEP_SHAPES.of(case.framework)}"
+    return f"Code is loaded in {loading} of {case.step_count} iterations. {advice_on_loading(case)}"
 
 
 def _of_gloo(case: Case, gaps: Gaps) -> str:

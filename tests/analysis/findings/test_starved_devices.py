@@ -88,6 +88,15 @@ def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool
     assert ("Keep shapes the same" in found.advice) == named
 
 
+def test_code_that_is_loaded_where_ffts_run_may_be_of_their_plans() -> None:
+    loads = "k:vector_fft_r2c:FFT @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990"
+    found = findings_of(program(f"0| {loads}"))["host-bound"]
+    assert "compiled or tried for new shapes, or plans of FFTs are made, and the device has no work" in found.title
+    assert found.advice.startswith("Keep plans of FFTs, which load code, too, from call to call. Else: keep shapes the")
+    other = findings_of(program(f"0| {loads.replace(':FFT', ':GEMM')}"))["host-bound"]
+    assert "FFT" not in other.title + other.advice
+
+
 @pytest.mark.parametrize(
     ("picture", "says"),
     [
