@@ -10,7 +10,8 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
-from nsys2prv.analysis.facts.thresholds import VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
+from nsys2prv.analysis.facts.long_steps import step_begins
+from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.interval_frames import cut_with_ns
 
@@ -21,6 +22,34 @@ WAITING = Words(
     jax="`float(x)`, `np.asarray(x)`, `jax.block_until_ready`",
     cupy="`.get()`, `.item()`, `copy_to_host()`, `synchronize()`",
     cuda="`cudaDeviceSynchronize`, `cudaStreamSynchronize`, blocking copies to the host",
+)
+COPY_BESIDE = Words(
+    general="Copy to and from pinned memory on a stream of its own, and write from another thread or process.",
+    pytorch="Copy to and from pinned memory with non_blocking=True on a stream of its own, and write from another "
+    "thread or process (torch.distributed.checkpoint.async_save).",
+    jax="Begin the copy early (copy_to_host_async), and write from another thread or process (Orbax's "
+    "AsyncCheckpointer).",
+    cuda="Copy by cudaMemcpyAsync to and from pinned memory on a stream of its own, and write from another thread or "
+    "process.",
+)
+# What one rank may copy to its host for all: in some iterations, or in each.
+TO_HOST = Words(
+    general="a checkpoint",
+    pytorch="a checkpoint (`torch.save`, `.cpu()`)",
+    jax="a checkpoint (`np.asarray` of the parameters)",
+)
+OUTPUTS = Words(
+    general="outputs or metrics",
+    pytorch="outputs or metrics (`.cpu()`, `.numpy()`)",
+    jax="outputs or metrics (`np.asarray`)",
+)
+COPY_LESS = Words(
+    general="Reduce them on the device, copy what is left to pinned memory on a stream of its own, and read it an "
+    "iteration later.",
+    pytorch="Reduce them on the device, copy what is left to pinned memory (non_blocking=True) on a stream of its own, "
+    "and read it an iteration later.",
+    jax="Reduce them on the device, begin the copy of what is left early (copy_to_host_async), and read it an "
+    "iteration later.",
 )
 
 
@@ -65,6 +94,34 @@ def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
     return isinstance(size, int | float) and size > VALUE_BYTES.value
 
 
+def advice_on_waits(case: Case, rank: int) -> str:
+    """Return what to do about a host that waits for its device far more often than others; else an empty text."""
+    more = waits_more(waits_by_rank(case), rank)
+    if more is None:
+        return ""
+    if copies_data(case, rank):
+        each = _iterations_with_copies(case, rank) >= NEARLY_ALL.value * case.step_count
+        what, remedy = (OUTPUTS, COPY_LESS) if each else (TO_HOST, COPY_BESIDE)
+        return (
+            f"The host of rank {rank} waits {times_text(more[0])} an iteration on average for copies of data from its "
+            f"device, as of {what.of(case.framework)}, and others {times_text(more[1])}. {remedy.of(case.framework)}"
+        )
+    return (
+        f"The host of rank {rank} waits {times_text(more[0])} an iteration for its device, those of others "
+        f"{times_text(more[1])}. Do what only this rank does ({WAITING.of(case.framework)}) seldom, or at once for all "
+        "values."
+    )
+
+
+def _iterations_with_copies(case: Case, rank: int) -> int:
+    """Return in how many iterations of the window a rank copies data to its host."""
+    data = (pl.col("kind") == COPY) & (pl.col("bytes") > VALUE_BYTES.value)
+    own = case.run.work.filter(data, task=case.run.task_by_rank[rank])
+    copies = own.filter(pl.col("name").cast(pl.String) == "Device-to-Host").select("start").sort("start")
+    placed = copies.join_asof(step_begins(case.analysis), left_on="start", right_on="begin", strategy="backward")
+    return placed.drop_nulls("number").filter("steady").select("repeat", "number").n_unique()
+
+
 def times_text(number: float) -> str:
-    """Return how many times, in words: `once`, `12 times`."""
-    return "once" if round(number) == 1 else f"{number:.0f} times"
+    """Return how many times, in words: `never`, `once`, `12 times`."""
+    return {0: "hardly ever" if number else "never", 1: "once"}.get(round(number), f"{number:.0f} times")

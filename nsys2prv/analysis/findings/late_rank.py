@@ -26,7 +26,7 @@ from nsys2prv.analysis.facts.stray_work import advice_on_peer_copies
 from nsys2prv.analysis.facts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.facts.uneven_ranks import uneven_host
-from nsys2prv.analysis.facts.waits_of_hosts import WAITING, copies_data, times_text, waits_by_rank, waits_more
+from nsys2prv.analysis.facts.waits_of_hosts import COPY_BESIDE, advice_on_waits
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
@@ -41,21 +41,6 @@ MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"
 RECEIVE_EARLY, SEND_ASIDE = (
     Words("irecv", jax="lax.ppermute", cuda="ncclRecv"),
     Words("isend", jax="lax.ppermute", cuda="ncclSend"),
-)
-COPY_BESIDE = Words(
-    general="Copy to and from pinned memory on a stream of its own, and write from another thread or process.",
-    pytorch="Copy to and from pinned memory with non_blocking=True on a stream of its own, and write from another "
-    "thread or process (torch.distributed.checkpoint.async_save).",
-    jax="Begin the copy early (copy_to_host_async), and write from another thread or process (Orbax's "
-    "AsyncCheckpointer).",
-    cuda="Copy by cudaMemcpyAsync to and from pinned memory on a stream of its own, and write from another thread or "
-    "process.",
-)
-# What one rank may copy to its host for all.
-TO_HOST = Words(
-    general="a checkpoint or outputs",
-    pytorch="a checkpoint (`torch.save`, `.cpu()`)",
-    jax="a checkpoint (`np.asarray` of the parameters)",
 )
 # Copies that stay on devices grow with the work of a rank.
 OF_DEVICES = "Device-to-Device"
@@ -219,7 +204,7 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
     posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
     return (
         interpreter_lock(case, (rank,), cause.name if cause else "")
-        or _own_waits(case, rank)
+        or advice_on_waits(case, rank)
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)
         or _own_call(case, rank, cause, seen)
@@ -244,24 +229,6 @@ def _system_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
     call, task = call_of(cause.name) if cause else "", case.run.task_by_rank[rank]
     named = (pl.col("kind") == "os") & (pl.col("name") == call) & (pl.col("task") == task)
     return "" if case.run.calls.filter(named).is_empty() else call
-
-
-def _own_waits(case: Case, rank: int) -> str:
-    """Return what to do about a host that waits for its device far more often than others; else an empty text."""
-    more = waits_more(waits_by_rank(case), rank)
-    if more is None:
-        return ""
-    if copies_data(case, rank):
-        return (
-            f"The host of rank {rank} waits {times_text(more[0])} an iteration on average for copies of data from its "
-            f"device, as of {TO_HOST.of(case.framework)}, and others {times_text(more[1])}. "
-            f"{COPY_BESIDE.of(case.framework)}"
-        )
-    return (
-        f"The host of rank {rank} waits {times_text(more[0])} an iteration for its device, those of others "
-        f"{times_text(more[1])}. Do what only this rank does ({WAITING.of(case.framework)}) seldom, or at once for all "
-        "values."
-    )
 
 
 def _holds_up_sends(case: Case, rank: int) -> bool:

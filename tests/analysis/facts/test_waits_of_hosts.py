@@ -152,6 +152,22 @@ def test_copies_of_a_value_and_of_a_checkpoint_are_told_apart(sizes: list[int], 
     assert found["late-rank"].advice.startswith(f"The host of rank 1 waits 10 times an iteration {says}")
 
 
+@pytest.mark.parametrize(("seldom", "says"), [(False, "as of outputs or metrics,"), (True, "as of a checkpoint,")])
+def test_copies_of_data_in_each_iteration_are_of_no_checkpoint(seldom: bool, says: str) -> None:
+    """Rank 1 waits for ten copies in each iteration, or in each second one."""
+    copying = ", ".join(
+        f"k @{90 * n} {90 * n + 1}-{90 * n + 41}, c:Device-to-Host @{90 * n + 1} {90 * n + 41}-{90 * n + 42}, "
+        f"wait {90 * n + 2}-{90 * n + 42}"
+        for n in range(10)
+    )
+    late = LATE.replace(OFTEN, copying)
+    others = {f"step{step}_rank1": f"{OFTEN}, n @899 900-905" for step in range(0, 12, 2) if seldom}
+    advice = findings_of(program(late, steps=12, **others))["late-rank"].advice
+    assert says in advice
+    assert "others once. " in advice
+    assert ("write from another" in advice) == seldom
+
+
 def test_waits_of_long_iterations_are_no_usual_ones() -> None:
     """Each sixth iteration takes three times as long, and waits ten times."""
     long = ", ".join(f"k @{290 * n} {290 * n + 1}-{290 * n + 41}, wait {290 * n + 2}-{290 * n + 42}" for n in range(10))
