@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import polars as pl
 
@@ -12,6 +12,7 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run, RunClocks
+from nsys2prv.analysis.gather.host_samples import HOST_SAMPLE
 from nsys2prv.analysis.question import Question
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.frames import COLLECTIVE, HOST_WAIT_CONTEXT
@@ -31,6 +32,9 @@ ALL_BUSY = """
 0| k @0 5-200, n @190 205-905, k @700 905-990, wait 710-990
 1| k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990
 """
+
+# Function, file, and the times of each iteration (units) in which a thread has samples in it.
+Sampled = tuple[str, str, Iterable[int]]
 
 
 class Generous(Case):
@@ -111,6 +115,27 @@ def of_processes(run: Run, devices: int) -> Run:
     ranks = {task.rank: run.tasks[n // devices * devices].rank for n, task in enumerate(run.tasks)}
     gpus = tuple(one._replace(rank=ranks[one.rank]) for one in run.devices)
     return run._replace(**(frames | {"ranges": kept}), parts=parts, tasks=run.tasks[::devices], devices=gpus)
+
+
+def with_samples(
+    run: Run,
+    *each: Sampled,
+    family: str = "cpu_samples",
+    row: int = 0,
+    task: int = 0,
+    steps: Iterable[int] = range(6),
+    every: int = 1000,
+) -> Run:
+    """Return a run whose reports hold more samples of a thread, in some steps of `every` units."""
+    rows = [
+        (task, row, (every * step + at) * UNIT, family, function, file)
+        for step in steps
+        for function, file, times in each
+        for at in times
+    ]
+    held = [] if run.host_samples is None else [run.host_samples()]
+    samples = pl.concat([*held, pl.DataFrame(rows, schema=HOST_SAMPLE, orient="row")])
+    return run._replace(host_samples=lambda: samples, recorded_families=frozenset({family, *run.recorded_families}))
 
 
 def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, launched: str) -> dict[str, object]:

@@ -19,7 +19,7 @@ from nsys2prv.analysis.facts.gaps import kept_time, starved_time
 from nsys2prv.analysis.facts.launchers import Launchers, find_launchers
 from nsys2prv.analysis.facts.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.facts.starved import starved
-from nsys2prv.analysis.facts.thresholds import BLOCKED, NEARLY_ALL, ON_PATH
+from nsys2prv.analysis.facts.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_with_ns
@@ -223,14 +223,6 @@ class Case:
     def usual_time(self) -> Spans:
         """Return the time that `starved` covers, without the long iterations."""
         return difference(kept_time(self.analysis), self.long_steps.spans)
-
-    def mostly_in_long(self, part: str) -> str:
-        """Return ` (nearly all in 3 of 20 iterations)` if a part of STARVED is mostly in long ones, else nothing."""
-        in_long = self.starved.join(self.long_steps.found, on=["repeat", "number"], how="semi")
-        ns, every = int(in_long[part].sum()), int(self.starved[part].sum())
-        if not ns or ns < NEARLY_ALL.value * every:
-            return ""
-        return f" (nearly all in {self.long_steps.found.height} of {self.step_count} iterations)"
 
 
 def once(find: Callable[[Case], Fact]) -> Callable[[Case], Fact]:

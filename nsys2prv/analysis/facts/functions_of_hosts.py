@@ -23,13 +23,15 @@ from nsys2prv.run.objects import NO_ROW
 
 # Functions of the evidence, and of a sentence at most.
 IN_EVIDENCE, IN_TEXT = 5, 3
+# Modules of CPython.
+INTERPRETER = r"^(?:lib)?python3"
 # Meanings of libraries whose names do not say it, by the beginning of their names.
 LIBRARIES = (
     (re.compile(r"lib(?:gomp|iomp5|omp)\b"), "OpenMP: operators that compute on the CPU"),
     (re.compile(r"lib(?:mkl|openblas|blas)"), "operators that compute on the CPU"),
     (re.compile(r"libcupti\b"), "the profiler"),
     (re.compile(r"libcuda\b"), "CUDA's driver"),
-    (re.compile(r"(?:lib)?python3"), "the interpreter"),
+    (re.compile(INTERPRETER), "the interpreter"),
     (re.compile(r"lib(?:z|zstd|lz4|lzma|bz2|snappy|deflate|isal|blosc2?)\b"), "compressed data"),
     (re.compile(r"(?:lib(?:(?:turbo)?jpeg|png16|webp|tiff)|_imaging)\b"), "decoding images"),
     (re.compile(r"lib(?:avcodec|avformat|swscale|dav1d)\b"), "decoding video"),
@@ -40,17 +42,41 @@ MAKES_RANDOM = (
     r"CPUGeneratorImpl|\bcpu::(?:normal|uniform|random|bernoulli|exponential)"
     r"|_(?:mt19937|philox|pcg64|sfc64|bounded_integers)\b|\bmtrand\b"
 )
+# Modules that compute on the CPU what a device can compute: NumPy, SciPy, and libraries of linear algebra, neural
+# networks and OpenMP. Of PyTorch's library, which launches for devices, too, these are the operators.
+COMPUTING_MODULES = (
+    r"^(?:lib(?:gomp|iomp5|omp|mkl\w*|(?:open|c)?blas\w*|dnnl|fftw3\w*)\b|_(?:multiarray|pocketfft)_umath|_umath_linalg"
+    r"|_?pypocketfft|_(?:flapack|fblas|sparsetools)\b)"
+)
+OPERATOR_MODULE = r"^libtorch_cpu\b"
+OPERATORS = r"^at::(?:native::[\w:]*kernel|vec::)|\b(?:cpublas|AVX2|AVX512|DEFAULT)::"
+# Functions of CPython that hardly anything but a garbage collection calls.
+COLLECTING = (
+    r"^(?:gc_collect\w*|_Py(?:Dict|Tuple)_MaybeUntrack|_PyObject_VisitManagedDict|PyObject_IS_GC|delete_garbage"
+    r"|visit_(?:decref|reachable)|(?:subtract|update)_refs|(?:deduce|move)_unreachable|untrack_\w+|\w*traverse)$"
+)
+# What samples are counted for, in order of the fields of Seen.
+_FILE, _FUNCTION = pl.col("file"), pl.col("function")
+_KINDS = (
+    _FILE.str.contains(COMPUTING_MODULES) | (_FILE.str.contains(OPERATOR_MODULE) & _FUNCTION.str.contains(OPERATORS)),
+    _FILE.str.contains(INTERPRETER),
+    _FILE.str.contains(INTERPRETER) & _FUNCTION.str.contains(COLLECTING),
+)
 
 
 class Seen(NamedTuple):
     """The functions that samples of hosts show: their files and shares, how many samples, and the words on them.
 
-    The words are empty where no function has a share worth saying.
+    The words are empty where no function has a share worth saying. Shares of all samples (of 1): `computing` what a
+    device can compute, in the `interpreter` of Python, and in it `collecting` garbage.
     """
 
     samples: int = 0
     functions: tuple[tuple[str, str, float], ...] = ()
     text: str = ""
+    computing: float = 0.0
+    interpreter: float = 0.0
+    collecting: float = 0.0
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -107,7 +133,10 @@ def seen_functions(case: Case, covered: Spans, rank: int | None = None, waiting:
             own = own.filter(pl.col("row") != NO_ROW)
             there, whose = _within(own, launchers.rows, "row", launchers.axis, idle), "launching threads in these times"
         found.append(_seen(there, f"{kind} of {whose}"))
-    return next((one for one in found if one.text), max(found, key=lambda one: one.samples))
+    seen = next((one for one in found if one.text), max(found, key=lambda one: one.samples))
+    # Samples of Python name no code of libraries.
+    of_cpu = max(found, key=lambda one: one.computing + one.interpreter)
+    return seen._replace(computing=of_cpu.computing, interpreter=of_cpu.interpreter, collecting=of_cpu.collecting)
 
 
 def _within(samples: pl.DataFrame, members: Indices, column: str, axis: Axis, spans: Spans) -> pl.DataFrame:
@@ -141,7 +170,13 @@ def _seen(samples: pl.DataFrame, what: str) -> Seen:
     if not said:
         files = _shares(samples, "file").head(IN_TEXT)
         said = _listed(files["share"].to_list(), [_module_said(file or "?") for file in files["file"]])
-    return Seen(count, named, f"of the {count:,} {what} {said}{_of_random_numbers(shares)}" if said else "")
+    text = f"of the {count:,} {what} {said}{_of_random_numbers(shares)}" if said else ""
+    return Seen(count, named, text, *(_share_of(shares, chosen) for chosen in _KINDS))
+
+
+def _share_of(shares: pl.DataFrame, chosen: pl.Expr) -> float:
+    """Return the share (of 1) of chosen functions. `shares`: function, file and share of samples."""
+    return float(shares.filter(chosen.fill_null(False))["share"].sum())
 
 
 def _of_random_numbers(shares: pl.DataFrame) -> str:
@@ -149,8 +184,7 @@ def _of_random_numbers(shares: pl.DataFrame) -> str:
 
     `shares`: function, file and share of samples.
     """
-    makes = pl.any_horizontal(pl.col(c).str.contains(MAKES_RANDOM) for c in ("function", "file"))
-    share = float(shares.filter(makes)["share"].sum())
+    share = _share_of(shares, pl.any_horizontal(pl.col(c).str.contains(MAKES_RANDOM) for c in ("function", "file")))
     return (
         f"; {100 * share:.0f} % make random numbers, which the device can do" if share >= NAMED_FUNCTION.value else ""
     )

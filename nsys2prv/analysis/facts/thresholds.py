@@ -82,6 +82,11 @@ PART_PLACE = Threshold(0.25, "of the time without launched work", "where hundred
 FEWEST_SAMPLES = Threshold(20, "samples", "of fewer, a share is left to chance")
 NAMED_FUNCTION = Threshold(0.2, "of the samples", "a function with less is one of many; then files are named")
 NAMED_TOO = Threshold(0.1, "of the samples", "beside a function with more, less hardly matters")
+COMPUTING = Threshold(0.5, "of the samples", "with less of it, the host does other things than to compute")
+INTERPRETER_ALONE = Threshold(0.8, "of the samples", "code in Python that calls libraries has a third or more in these")
+COLLECTING = Threshold(
+    0.02, "of the samples", "functions of a collection that have names: where a million objects are collected, 6 %"
+)
 LONG_PAUSE = Threshold(20, "times the time of a launch", "a host that launches all along makes no such pause")
 ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.long_calls import calls_meanwhile
 from nsys2prv.analysis.facts.starved import IS_ALLOCATION, longest_at
@@ -72,7 +73,7 @@ def allocations(case: Case) -> Iterator[Finding]:
     what = "Memory is allocated in the loop" if in_loop else "One call allocates or frees memory for long"
     yield Finding(
         "allocations",
-        f"{what} ({name}), and the device waits {text_ms(cost)} {case.unit}" + case.mostly_in_long("allocating"),
+        f"{what} ({name}), and the device waits {text_ms(cost)} {case.unit}" + starved_in_few(case, "allocating"),
         cost,
         ONCE if not in_loop and _is_first(case, calls) else _advice(case, name),
         ranks=named_ranks(case.run.rank(task) for task in calls["task"].unique()),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.host_on_path import loading, waiting_title
 from nsys2prv.analysis.facts.starved import longest_at
@@ -43,7 +44,7 @@ def data_loading(case: Case) -> Iterator[Finding]:
     in_turn = cost > IN_TURN.value * least
     yield Finding(
         "data-loading",
-        waiting_title(f"{text_ms(cost)} {case.unit}", short(str(name), 40), in_turn) + case.mostly_in_long("load"),
+        waiting_title(f"{text_ms(cost)} {case.unit}", short(str(name), 40), in_turn) + starved_in_few(case, "load"),
         cost,
         ADVICE.of(case.framework),
         iterations=case.iterations,

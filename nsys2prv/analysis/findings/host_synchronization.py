@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs, graphs_meanwhile
+from nsys2prv.analysis.facts.host_compute import computes_between_copies
 from nsys2prv.analysis.facts.starved import longest_at
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.graph.polling import QUERIES
@@ -26,6 +27,10 @@ _RUN_AHEAD = Words(
 _WAIT = Words(
     general="and synchronize with events and streams rather than with the device.",
     jax="and put steps whose results are not needed at once into lax.scan or lax.fori_loop.",
+)
+_COMPUTE_THERE = (
+    "The host waits for a copy from the device, works, and copies data to it: what it computes there the device can "
+    "compute without that wait."
 )
 # The host needs no answer to launch on: the device keeps the order of its streams.
 _DO_NOT_POLL = (
@@ -51,10 +56,14 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
         "host-synchronization",
         f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched{meanwhile}",
         cost,
-        graphs + _RUN_AHEAD.of(case.framework) + (_DO_NOT_POLL if by_polling else _WAIT.of(case.framework)),
+        graphs + (_COMPUTE_THERE if computes_between_copies(case) else _run_ahead(case, by_polling)),
         iterations=case.iterations,
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",
         cfg="analysis/host_synchronization",
         at_ns=longest_at(case.starved, "synchronized"),
     )
+
+
+def _run_ahead(case: Case, by_polling: bool) -> str:
+    return _RUN_AHEAD.of(case.framework) + (_DO_NOT_POLL if by_polling else _WAIT.of(case.framework))

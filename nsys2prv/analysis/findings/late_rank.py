@@ -12,9 +12,12 @@ import polars as pl
 from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
+from nsys2prv.analysis.facts.few_iterations import waiting_in_few
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.gaps import kept_time
+from nsys2prv.analysis.facts.garbage import advice_on_garbage, garbage_collection
+from nsys2prv.analysis.facts.host_compute import advice_on_round_trips
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import Latecomer, gains_less, latecomer_ranks
 from nsys2prv.analysis.facts.longer_call import longer_call
@@ -89,16 +92,16 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
     predicted = gain >= GAINED.value * delay
     cost = min(gain if predicted else case.slack(late.waiting), delay)
     device = [n for n, one in enumerate(case.run.devices) if one.rank == late.member]
-    seen = _seen(case, late.member, cause)
+    seen, in_few = _seen(case, late.member, cause), waiting_in_few(case, late.waiting, delay)
     starved = case.starved.filter(pl.col("device").is_in(device)).select(
         usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
     )
     idle = starved.item() or 0
     return Finding(
         "late-rank",
-        _title(case, late, cause, delay, cost),
+        _title(case, late, cause, delay, cost, in_few),
         cost,
-        _advice(case, late.member, cause, seen),
+        _advice(case, late.member, cause, seen, delay, in_few),
         ranks=(late.member,),
         iterations=case.iterations,
         evidence={
@@ -141,12 +144,12 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
     cost = min(gain if predicted else case.slack(late.waiting), late.ns)
     what = f"Rank {late.rank}'s {host_work(late.name)}"
     cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations, 1.0)
-    seen = _seen(case, late.rank, cause)
+    seen, in_few = _seen(case, late.rank, cause), waiting_in_few(case, late.waiting, late.ns)
     return Finding(
         "late-rank",
-        f"{what} delays {_whom(late.waiting)} by {_how_long(case, cause, late.ns, cost)}",
+        f"{what} delays {_whom(late.waiting)} by {_how_long(case, cause, late.ns, cost, in_few)}",
         cost,
-        _advice(case, late.rank, cause, seen),
+        _advice(case, late.rank, cause, seen, late.ns, in_few),
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
@@ -171,7 +174,12 @@ def _seen(case: Case, rank: int, cause: ChiefCause | None) -> Seen:
     return seen_functions(case, kept_time(case.analysis), rank, waiting=bool(_system_call(case, rank, cause)))
 
 
-def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
+def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen, delay_ns: float, in_few: str) -> str:
+    """Return what to do about a late rank.
+
+    `seen`: what samples say of its host; `delay_ns`: how long others wait for it (ns of an iteration); `in_few`: words
+    on the few iterations in which they do (see few_iterations).
+    """
     of_mpi = (case.exposed["kind"] == MPI).any()
     if cause and cause.kind == TRANSFER and not _in_messages(case, rank):
         return (
@@ -186,6 +194,8 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
             f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
             f"before the work); else send less, earlier, or without waiting ({send})."
         )
+    if computes := advice_on_round_trips(case, rank, delay_ns, seen):
+        return computes
     if of_copies := advice_on_pageable(case, rank, cause) or advice_on_peer_copies(case, rank, cause):
         return of_copies
     if cause and cause.kind == COPYING and cause.name == OF_DEVICES:
@@ -208,7 +218,8 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)
         or _own_call(case, rank, cause, seen)
-        or f"See what the host of rank {rank} does before {before}: {seen.text or causes}.{posted}"
+        or f"See what the host of rank {rank} does before {before}: {seen.text or causes}"
+        f"{advice_on_garbage(case, seen, in_few)}.{posted}"
     )
 
 
@@ -238,8 +249,11 @@ def _holds_up_sends(case: Case, rank: int) -> bool:
     return 2 * float(sends["exposed_waiting_ns"].sum()) > float(waits["exposed_waiting_ns"].sum())
 
 
-def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, cost: float) -> str:
-    """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less."""
+def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, cost: float, in_few: str) -> str:
+    """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less.
+
+    `in_few`: words on the few iterations with nearly all of the delay.
+    """
     what = f"The host of rank {late.member} delays"
     if cause and cause.kind == TRANSFER:
         held_in = "Messages" if _in_messages(case, late.member) else "Collectives"
@@ -250,16 +264,16 @@ def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, 
         what = f"Rank {late.member}'s host, slow at many places, delays"
     elif cause:
         what = f"Rank {late.member}'s {host_work(cause.name)} delays"
-    return f"{what} {_whom(late.waiting)} by {_how_long(case, cause, delay, cost)}"
+    return f"{what} {_whom(late.waiting)} by {_how_long(case, cause, delay, cost, in_few)}"
 
 
 def _whom(waiting: Sequence[int]) -> str:
     return f"{len(waiting)} ranks" if len(waiting) > 1 else f"rank {waiting[0]}"
 
 
-def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float) -> str:
-    often = ""
-    if cause and cause.iterations and not cause.scattered:
+def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float, in_few: str) -> str:
+    often = f" on average{in_few}" if in_few else ""
+    if not in_few and cause and cause.iterations and not cause.scattered:
         # Programs may exchange results every few iterations only.
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.step_count else ""
         average = " on average" if cause.iterations < case.step_count else ""
@@ -286,7 +300,8 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
         gain,
         "Nothing to gain here: others do not wait for it longer than for other things."
         if hidden
-        else f"See what the host of rank {rank} does there: garbage collection, allocation, a slow read of data.",
+        else f"See what the host of rank {rank} does there: {garbage_collection(case)}, allocation, a slow read of "
+        "data.",
         ranks=(rank,),
         iterations=tuple(own["iteration"].unique().sort().to_list()),
         evidence={"delay_ns": lost, "phase": phase, "delays": own.height},

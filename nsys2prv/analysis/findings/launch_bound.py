@@ -11,9 +11,12 @@ from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.code_loading import advice_on_loading, has_ffts, iterations_that_load
 from nsys2prv.analysis.facts.elementwise_chains import advice_on_loops
+from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
+from nsys2prv.analysis.facts.garbage import advice_on_garbage
 from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs
+from nsys2prv.analysis.facts.host_compute import computes_between_copies, on_device_instead
 from nsys2prv.analysis.facts.latecomers import shared_compute
 from nsys2prv.analysis.facts.long_calls import (
     advice_on_blocking_copies,
@@ -26,6 +29,7 @@ from nsys2prv.analysis.facts.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
     BLOCKING,
+    COMPUTING,
     GAP,
     IN_COPIES,
     LONG_PAUSE,
@@ -96,16 +100,17 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     seen = seen_in_gap(case, places.gap, case.usual_time())
     blocking = _blocking(case, median, float(kernels["call_p50_ns"][0] or 0))
     kind = "blocking-launches" if blocking else "launch-bound" if of_short else "host-bound"
+    in_few = "" if of_short else starved_in_few(case, "launching")
     title, advice = (
         _of_blocking()
         if blocking
         else _of_launches(case, a_device, median, places, seen)
         if of_short
-        else _of_host(case, mean, places, seen)
+        else _of_host(case, mean, places, seen, in_few)
     )
     yield Finding(
         kind,
-        f"{title}, {text_ms(cost)} {case.unit}",
+        f"{title}, {text_ms(cost)} {case.unit}{in_few}",
         cost,
         advice,
         iterations=case.iterations,
@@ -214,11 +219,11 @@ def _advice_on_waits(case: Case) -> str:
     )
 
 
-def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen) -> tuple[str, str]:
+def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few: str) -> tuple[str, str]:
     """Return title and advice where the host does other things than to launch for the device.
 
     `starved`: time in which a device has nothing launched (ns of an iteration, the mean); `places`: where it has none;
-    `seen`: what samples say of that time.
+    `seen`: what samples say of that time; `in_few`: words on the few iterations with nearly all of it.
     """
     if (gpus := _gpus_of_a_thread(case)) > 1:
         return (
@@ -245,10 +250,18 @@ def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen) -> tupl
             f"{_processes_for_gpus(case)}{advice_on_graphs(case)}{advice_on_long_call(case, call.name)}"
             + (f" Look{place}." if place else ""),
         )
+    first = f"{_processes_for_gpus(case)}{advice_on_graphs(case)}"
+    between = computes_between_copies(case)
+    computes = seen.computing >= COMPUTING.value
+    place_of_work = " between a copy from the device and one to it" if between else ""
+    title = f"Host-bound: the host {'computes' if computes else 'works'}{place_of_work}, and the device has no work"
+    instead = on_device_instead(case, seen, between)
+    if between and computes:
+        return title, f"{first}{seen.text[:1].upper()}{seen.text[1:]}; {instead}."
     return (
-        "Host-bound: the device has no work while the host is busy between launches",
-        f"{_processes_for_gpus(case)}{advice_on_graphs(case)}See what the host does{place or ' between launches'}: "
-        f"{see_samples(case.run, seen)}; move that work off the launching thread or out of the loop.",
+        title if between or computes else "Host-bound: the device has no work while the host is busy between launches",
+        f"{first}See what the host does{place or ' between launches'}: {see_samples(case.run, seen)}"
+        f"{advice_on_garbage(case, seen, in_few) or f'; {instead}'}.",
     )
 
 

@@ -12,6 +12,7 @@ from nsys2prv.analysis.facts.chief_gap import ChiefGap, chief_gap, seen_in_gap, 
 from nsys2prv.analysis.facts.code_loading import advice_on_loading, long_ones_load
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen
+from nsys2prv.analysis.facts.garbage import advice_on_garbage, garbage_collection
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.findings.finding import Finding
@@ -26,8 +27,8 @@ OTHER_WORK = Words(
     "are tried for new shapes: do it less often, without gradients and in large batches, and keep shapes the same.",
 )
 HOST_WORK = Words(
-    general="checkpoints, logs, results that are written, garbage collection (gc.freeze() before the loop, "
-    "gc.collect() when nothing waits), or code that is compiled again. Move it to another process",
+    general="checkpoints, logs, results that are written, {garbage}, or code that is compiled again. Move it to "
+    "another process",
     cuda="checkpoints, logs, results that are written, or memory that is allocated. Move it to another thread",
 )
 LARGER_INPUT = Words(
@@ -120,11 +121,12 @@ def _cause(case: Case, of_host: bool, gap: ChiefGap | None, seen: Seen) -> tuple
             advice_on_loading(case),
         )
     if of_host:
-        known = f"{seen.text}. Move it to another thread or process" if seen.text else ""
+        garbage = advice_on_garbage(case, seen, "in long iterations")
+        known = f"{seen.text}{garbage}. Move it to another thread or process" if seen.text else ""
+        others = HOST_WORK.of(case.framework).format(garbage=garbage_collection(case))
         return (
             "the host is busy meanwhile, and the device has no work",
-            f"See what the host does in them{where_text(gap)}: {known or HOST_WORK.of(case.framework)}, or do it "
-            "less often.",
+            f"See what the host does in them{where_text(gap)}: {known or others}, or do it less often.",
         )
     return (
         f"{'it computes' if single else 'they compute'} longer, with as many kernels",

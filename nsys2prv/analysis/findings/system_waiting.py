@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.chief_cause import interpreter_lock
 from nsys2prv.analysis.facts.code_loading import advice_on_loading, iterations_that_load
+from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.functions_of_hosts import seen_functions
 from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time
 from nsys2prv.analysis.facts.host_on_path import in_system, waiting_title
@@ -46,7 +47,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         of_call = {"calls": calls, "idle_in_call_ns": round(ns / case.step_count)}
     yield Finding(
         "system-waiting",
-        waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn) + case.mostly_in_long("system"),
+        waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn) + starved_in_few(case, "system"),
         cost,
         _of_gloo(case, gaps)
         or interpreter_lock(case, case.run.ranks.values(), str(name))

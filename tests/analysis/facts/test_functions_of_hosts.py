@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import polars as pl
 import pytest
-from programs import UNIT, analysis_of, findings_of, program
+from programs import Sampled, analysis_of, findings_of, program, with_samples
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.gather.host_samples import HOST_SAMPLE
 from nsys2prv.errors import ReportError
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.objects import NO_ROW
 
 OF_LAUNCHING = "samples of launching threads in these times"
-STEPS, EVERY = 6, 1000
 BUSY = "k @0 5-100, k @800 805-990"
 WAITS = "k @0 5-100, os:sem_wait 100-800, k @800 805-990"
-# (function, file, at which times of each iteration in units of 10 us)
-Sampled = tuple[str, str, Iterable[int]]
-
-
-def with_samples(run: Run, *each: Sampled, family: str = "cpu_samples", row: int = 0, task: int = 0) -> Run:
-    """Return a run whose reports hold more samples of a thread."""
-    rows = [
-        (task, row, (EVERY * step + at) * UNIT, family, function, file)
-        for step in range(STEPS)
-        for function, file, times in each
-        for at in times
-    ]
-    held = [] if run.host_samples is None else [run.host_samples()]
-    samples = pl.concat([*held, pl.DataFrame(rows, schema=HOST_SAMPLE, orient="row")])
-    return run._replace(host_samples=lambda: samples, recorded_families=frozenset({family, *run.recorded_families}))
 
 
 def found_in(line: str, finding: str, *each: Sampled, family: str = "cpu_samples", row: int = 0) -> Finding:
@@ -95,7 +75,7 @@ def test_what_a_library_is_for_is_said_where_its_name_does_not(file: str, said: 
 def test_functions_without_a_share_are_not(each: list[Sampled], says: str) -> None:
     found = found_in(BUSY, "host-bound", *each)
     assert says in found.advice
-    assert found.evidence["samples"] == STEPS * sum(len(list(times)) for *_, times in each)
+    assert found.evidence["samples"] == 6 * sum(len(list(times)) for *_, times in each)
 
 
 def test_python_samples_come_first() -> None:
