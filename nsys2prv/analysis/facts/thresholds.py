@@ -165,6 +165,11 @@ SAME_KERNELS = Threshold(
 )
 ALIKE_KERNELS = Threshold(3, "kernels", "of fewer, other input explains longer times as well")
 LIKE_LAUNCHES = Threshold(0.1, "of the launches", "kernels launched more often than on other GPUs are other work")
+MOST_OF_LONGER = Threshold(0.5, "of the longer compute", "kernels with less of it are not why a GPU computes longer")
+NAMED_KERNEL = Threshold(0.1, "of the longer compute", "beside a kernel with more, less hardly matters")
+FEW_KERNELS = Threshold(
+    0.75, "of the longer compute", "other data lengthens one or two kernels, slower memory and other processes many"
+)
 FEWEST_LAUNCHES = Threshold(5, "launches", "the median of fewer is left to chance")
 FEWEST_SLICES = Threshold(5, "pauses", "fewer may be chance")
 KERNELS_IN_SLICES = Threshold(2, "kernels", "a time slice pauses whatever runs; one kernel alone may have other input")

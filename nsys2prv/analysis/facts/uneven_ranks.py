@@ -10,11 +10,6 @@ from nsys2prv.analysis.facts.latecomers import Latecomer, awaited_ranks, latecom
 from nsys2prv.analysis.facts.longer_call import longer_call
 from nsys2prv.analysis.facts.thresholds import LATE, LIKE_MOST, MEDIUM, MOSTLY_THEN, OF_ONE_RANK, SELDOM
 
-ADVICE = (
-    "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
-    "other processes)."
-)
-
 
 def uneven_rank(case: Case) -> Latecomer | None:
     """Return the rank that others wait for the longest because it computes longer, or None.

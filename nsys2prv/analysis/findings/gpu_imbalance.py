@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.latecomers import latecomer_devices, shared_compute
+from nsys2prv.analysis.facts.longer_kernels import advice_on_longer
 from nsys2prv.analysis.facts.thresholds import LATE, MEDIUM
-from nsys2prv.analysis.facts.uneven_ranks import ADVICE, uneven_rank
+from nsys2prv.analysis.facts.uneven_ranks import uneven_rank
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
 
@@ -31,7 +32,7 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
         f"GPU {device.gpu} of rank {device.rank} computes {text_ms(excess)} longer than the mean of its process"
         f"{case.in_window}{', and the others wait' if net else ''}",
         max(gain, min(excess, net)),
-        f"Share the work of the process evenly: compare the kernels of that GPU with another's. {ADVICE}",
+        advice_on_longer(case, worst, [other for other in shared_compute(case)[device.rank] if other != worst], excess),
         ranks=(device.rank,),
         iterations=case.iterations,
         evidence={

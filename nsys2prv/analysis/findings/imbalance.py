@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.latecomers import Latecomer, shared_compute
+from nsys2prv.analysis.facts.longer_kernels import advice_on_longer
 from nsys2prv.analysis.facts.shares_of_launches import SHARED
 from nsys2prv.analysis.facts.thresholds import PAUSED
 from nsys2prv.analysis.facts.time_slices import time_slices
 from nsys2prv.analysis.facts.uneven_ranks import (
-    ADVICE,
     cost_of_shares,
     excess_by_step,
     mean_worked,
@@ -51,9 +51,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
         "imbalance",
         f"{_name(case, worst.member)} computes {longer}, and others wait",
         cost_of_shares(case, worst),
-        f"{SHARED} Where it launches the same, its input is longer then."
-        if then.height
-        else f"Share the work evenly: compare its kernels with another's. {ADVICE}",
+        f"{SHARED} Where it launches the same, its input is longer then." if then.height else _advice(case, worst),
         ranks=(worst.member,),
         iterations=tuple(sorted(set(then["iteration"]))) or case.iterations,
         evidence={
@@ -98,8 +96,17 @@ def _of_hosts(case: Case, late: Latecomer) -> Finding:
 
 def _name(case: Case, rank: int) -> str:
     """Return the words for a rank, with the GPU that computes longest if it shares its work over several."""
-    own = shared_compute(case).get(rank, {})
-    if len(own) < 2:
-        return f"Rank {rank}"
-    longest = max(own, key=lambda number: (own[number], -number))
-    return f"GPU {case.run.devices[longest].gpu} of rank {rank}"
+    several = len(shared_compute(case).get(rank, ())) > 1
+    return f"GPU {case.run.devices[_longest(case, rank)].gpu} of rank {rank}" if several else f"Rank {rank}"
+
+
+def _advice(case: Case, worst: Latecomer) -> str:
+    """Return advice on a rank by the kernels in which its GPU computes longer than those of other ranks."""
+    others = [device for rank, own in shared_compute(case).items() if rank != worst.member for device in own]
+    return advice_on_longer(case, _longest(case, worst.member), others, worst.longer_ns)
+
+
+def _longest(case: Case, rank: int) -> int:
+    """Return the device on which a rank computes longest."""
+    own = shared_compute(case)[rank]
+    return max(own, key=lambda number: (own[number], -number))

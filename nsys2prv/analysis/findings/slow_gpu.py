@@ -10,20 +10,12 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.thresholds import (
-    ALIKE_KERNELS,
-    CLOCK_DROP,
-    FEWEST_LAUNCHES,
-    LIKE_LAUNCHES,
-    SAME_KERNELS,
-    SLOW_KERNELS,
-    SLOW_SHARE,
-)
+from nsys2prv.analysis.facts.kernel_factors import kernel_factors
+from nsys2prv.analysis.facts.thresholds import CLOCK_DROP, SLOW_KERNELS
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import NCCL, Pieces
-from nsys2prv.analysis.interval_frames import covered, covered_by
-from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import one_span, time_in
+from nsys2prv.analysis.frames import Pieces
+from nsys2prv.analysis.interval_frames import covered
+from nsys2prv.intervals.spans import time_in
 from nsys2prv.model.units import text_ms
 
 
@@ -73,7 +65,7 @@ def _by_clock(case: Case) -> SlowGpu | None:
             slow = SlowGpu(device, factor, evidence, sampled=True)
     if slow is None:
         return None
-    by_kernels = _kernel_factors(case).get(slow.device)
+    by_kernels = kernel_factors(case).get(slow.device)
     if by_kernels is not None and by_kernels.factor < SLOW_KERNELS.value:
         return None
     return slow._replace(factor=by_kernels.factor) if by_kernels else slow
@@ -99,30 +91,9 @@ def _alike(case: Case, a: int, b: int) -> bool:
     return not models or models[a] == models[b]
 
 
-class _Factor(NamedTuple):
-    """The kernels of a device compared with those of the same name and grid on its peers.
-
-    `factor`: median ratio of their usual times to the peers', weighted by time. `alike`: share of their time in kernels
-    whose ratio is above 1 + (factor - 1) / 2. `same`: share of the time of all of the device's kernels that is in
-    kernels which a peer launches as often. `kernels`: number of names and grids that are compared.
-    """
-
-    factor: float
-    alike: float
-    same: float
-    kernels: int
-
-
 def _by_kernels(case: Case) -> SlowGpu | None:
     """Return the GPU on which nearly all kernels take longer than the same kernels on its peers."""
-    slow = {
-        device: found
-        for device, found in _kernel_factors(case).items()
-        if found.factor >= SLOW_KERNELS.value
-        and found.alike >= SLOW_SHARE.value
-        and found.same >= SAME_KERNELS.value
-        and found.kernels >= ALIKE_KERNELS.value
-    }
+    slow = {device: found for device, found in kernel_factors(case).items() if found.slow}
     if not slow:
         return None
     device, worst = max(slow.items(), key=lambda item: (item[1].factor, -item[0]))
@@ -132,52 +103,3 @@ def _by_kernels(case: Case) -> SlowGpu | None:
         "factor": round(worst.factor, 4),
     }
     return SlowGpu(device, worst.factor, evidence, sampled=False)
-
-
-def _kernel_factors(case: Case) -> dict[int, _Factor]:
-    """Compare the median times of kernels of one name and grid between devices of one model, by device.
-
-    The usual time is the lower median over devices: of two devices the faster one. Kernels beside communication, which
-    slows them, do not count, and neither do kernels that a device launches more or less often than the others: it has
-    other work.
-    """
-    models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    kernels = case.kernels
-    alone = _beside_no_communication(case, kernels)
-    if alone.is_empty():
-        return {}
-    model = pl.col("device").replace_strict(dict(enumerate(models)), default="", return_dtype=pl.String)
-    alike, key = ("model", "name", "shape"), ("device", "name", "shape")
-    difference = (pl.col("count") - pl.col("count").median().over(alike)).abs()
-    timed = alone.group_by(key).agg(timed=pl.len(), usual=pl.col("ns").median())
-    each = (
-        kernels.group_by(key)
-        .agg(count=pl.len(), total=pl.col("ns").sum())
-        .with_columns(model=model)
-        .with_columns(same=difference <= pl.max_horizontal(1, LIKE_LAUNCHES.value * pl.col("count")))
-        .with_columns(same=pl.col("same") & (pl.col("same").sum().over(alike) > 1))
-        .join(timed, on=key, how="left", nulls_equal=True)
-    )
-    share = dict(each.group_by("device").agg(pl.col("total").filter("same").sum() / pl.col("total").sum()).rows())
-    often = each.filter("same", pl.col("timed") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
-    compared = often.filter(pl.len().over(alike) > 1)
-    rated = compared.with_columns(ratio=pl.col("usual") / pl.col("usual").quantile(0.5, "lower").over(alike))
-    found = {}
-    for (device,), own in rated.sort("device", "ratio").group_by("device", maintain_order=True):
-        ratio, weight = own["ratio"].to_numpy(), own["total"].to_numpy()
-        factor = float(ratio[np.searchsorted(np.cumsum(weight), weight.sum() / 2)])
-        slow = float(weight[ratio > 1 + (factor - 1) / 2].sum() / weight.sum())
-        found[int(str(device))] = _Factor(factor, slow, share[device], own.height)
-    return found
-
-
-def _beside_no_communication(case: Case, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels during which no NCCL kernel runs on their device."""
-    nccl = case.run.work.filter(pl.col("kind") == NCCL)
-    if nccl.is_empty() or kernels.is_empty():
-        return kernels
-    device, start, end = (kernels[c].to_numpy() for c in ("device", "start", "end"))
-    axis = axis_over(one_span(int(start.min()), int(end.max())), len(case.run.devices))
-    communicating = covered_by(axis, nccl, "device")
-    beside = time_in(communicating, axis.at(device, end)) - time_in(communicating, axis.at(device, start))
-    return kernels.filter(pl.Series(beside == 0))

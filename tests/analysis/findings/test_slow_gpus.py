@@ -111,6 +111,15 @@ def test_a_rank_with_other_input_is_no_slow_gpu() -> None:
     assert "slow-gpu" not in found
 
 
+def test_a_kernel_that_takes_far_longer_is_no_slow_gpu() -> None:
+    """One of four kernels takes 6 ms in place of 0.5, most of what rank 1 computes, and the others as long."""
+    usual = [f"k:{name}:k @0 {5 + 50 * n}-{55 + 50 * n}" for n, name in enumerate("abcd")]
+    lines = {0: f"{', '.join(usual)}, n @10 205-760", 1: f"{', '.join(usual[:3])}, k:d:k @0 155-755, n @10 755-760"}
+    found = findings_of(program("\n".join(f"{rank}| {line}, wait 20-761" for rank, line in lines.items())))
+    assert "imbalance" in found
+    assert "slow-gpu" not in found
+
+
 @pytest.mark.parametrize("often", [1, 3])
 def test_a_rank_that_launches_kernels_more_often_is_no_slow_gpu(often: int) -> None:
     """Three kernels take 1 ms each once, and 2 ms wherever a rank repeats them: attention without a mask, say."""
