@@ -33,6 +33,7 @@ from nsys2prv.analysis.findings.memory_near_full import memory_near_full
 from nsys2prv.analysis.findings.migrations import migrations
 from nsys2prv.analysis.findings.pauses import pauses
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
+from nsys2prv.analysis.findings.recomputed_activations import recomputed_activations
 from nsys2prv.analysis.findings.repeated_reductions import repeated_reductions
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
@@ -79,6 +80,7 @@ RULES: tuple[Rule, ...] = (
     conversions,
     unfused_attention,
     unfused_elementwise,
+    recomputed_activations,
     small_grids,
     memory_near_full,
     varying_kernels,
