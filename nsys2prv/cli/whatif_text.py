@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from nsys2prv.analysis.predict.whatif import Prediction
-from nsys2prv.cli.text_table import aligned, ms, printable
+import polars as pl
 
-# Highest number of iterations in the table.
-MOST_ITERATIONS = 20
+from nsys2prv.analysis.predict.whatif import Prediction
+from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
+
+HEAD = ("iteration", "repeat", "measured ms", "predicted ms", "gain ms")
 
 
 def prediction_text(found: Prediction) -> str:
-    """Return a prediction as a sentence, then a table of iterations."""
+    """Return a prediction as a sentence, then a table of the iterations that change most, and their sum."""
     percent = f"{100 * abs(found.gain):.1f} %"
     change = "no difference" if float(percent[:-2]) == 0 else f"{percent} {'less' if found.gain > 0 else 'more'}"
     what = "the window" if found.iterations["iteration"].null_count() else "an iteration"
@@ -23,10 +24,31 @@ def prediction_text(found: Prediction) -> str:
         f"{printable(change)} changes nothing here: the run has none of it, or has it so already."
         for change in found.without_effect
     ]
+    return "\n".join(lines if what == "the window" else [*lines, *_iterations(found.iterations)])
+
+
+def _iterations(every: pl.DataFrame) -> list[str]:
+    """Return the iterations of PREDICTED that change most, in their order, then all of them together.
+
+    Those whose gain the digits do not show are only counted, and so are those that change less than the others.
+    """
+    gain = pl.col("measured_ns") - pl.col("predicted_ns")
+    changed = every.with_row_index().filter([float(ms(ns)) != 0 for ns in every.select(gain).to_series()])
+    if changed.is_empty():
+        return [f"None of {every.height} iterations takes another time (--json has all)."]
+    shown = changed.sort(gain.abs(), "index", descending=[True, False]).head(TABLE_ROWS).sort("index")
+    of_repeats = every["repeat"].sum() > 0
     rows = [
-        ["" if i is None else str(i), ms(measured), ms(predicted), ms(measured - predicted)]
-        for i, measured, predicted in found.iterations.select("iteration", "measured_ns", "predicted_ns").rows()
+        [str(number), str(repeat), *map(ms, (measured, predicted, measured - predicted))]
+        for number, repeat, measured, predicted in shown.select(every.columns).rows()
     ]
-    table = aligned(["iteration", "measured ms", "predicted ms", "gain ms"], rows[:MOST_ITERATIONS])
-    more = [f"{len(rows) - MOST_ITERATIONS} more iterations (--json has all)"] if len(rows) > MOST_ITERATIONS else []
-    return "\n".join([*lines, "", table, *more])
+    kept = [n for n, name in enumerate(HEAD) if name != "repeat" or of_repeats]
+    table = aligned([HEAD[n] for n in kept], [[row[n] for n in kept] for row in rows])
+    same, less = every.height - changed.height, changed.height - shown.height
+    parts = [*([f"{less} that change less"] if less else []), *([f"{same} that take the same time"] if same else [])]
+    measured, predicted = (int(every[name].sum()) for name in ("measured_ns", "predicted_ns"))
+    whole = (
+        f"All {every.height} together: {ms(measured)} ms measured, {ms(predicted)} predicted, "
+        f"gain {ms(measured - predicted)}."
+    )
+    return ["", table, whole, *([f"Iterations left out: {', '.join(parts)}. --json has all."] if parts else [])]

@@ -333,6 +333,8 @@ def test_kernels_that_changed_most_are_shown(tmp_path: Path) -> None:
         export(tmp_path / f"{run}.sqlite", CUPTI_ACTIVITY_KIND_KERNEL=(columns, rows))
     lines = said("compare", *(str(tmp_path / f"{run}.sqlite") for run in times), "--top", "2").splitlines()
     assert [line.split()[1] for line in lines if line.startswith("  kernel ")] == ["slow", "gone"]
+    # `same` did not change; of `new` there are 10 ns, which a run without them lacks.
+    assert lines[-1].endswith("; 1 kernel that changed less (--top). --json has all.")
 
 
 def test_how_many_ranks_and_devices_there_are_is_compared() -> None:

@@ -86,15 +86,27 @@ def test_the_verdict_comes_first(cli: Command, before: Path, after: Path) -> Non
     assert cli("compare", before, before).out.startswith("No difference that the spread of iterations does not explain")
 
 
-def test_times_are_in_ms_of_an_iteration_and_efficiencies_in_percent(
-    cli: Command, before: Path, tmp_path: Path
-) -> None:
+def test_times_are_in_ms_of_an_iteration(cli: Command, before: Path, tmp_path: Path) -> None:
     """A run of twice as many iterations does not take twice as long."""
-    twice = run_of(tmp_path / "twice.sqlite", USUAL * 2)
+    twice = run_of(tmp_path / "twice.sqlite", SLOWER * 2)
     lines = [line.split() for line in cli("compare", before, twice).out.splitlines()]
-    assert ["kernel", "sgemm", "ms", "0.090", "0.090", "0.000", "+0.0"] in lines
-    (parallel,) = (line for line in lines if line[:2] == ["efficiency", "parallel"])
-    assert parallel[2] == "%"
+    assert ["kernel", "sgemm", "ms", "0.090", "0.099", "0.009", "+10.0"] in lines
+
+
+def test_figures_that_do_not_differ_are_counted_and_not_printed(cli: Command, before: Path, after: Path) -> None:
+    """A difference below the digits that are shown reads as none."""
+    same = cli("compare", before, before)
+    said, figures = same.out.splitlines(), len(json.loads(cli("compare", before, before, "--json").out)["rows"])
+    assert said[-1] == f"None of {figures} figures differs in the digits that are shown (--json has all)."
+    assert "B - A" not in same.out
+    lines = cli("compare", before, after).out.splitlines()
+    shown = [line.split() for line in lines[lines.index(next(line for line in lines if "B - A" in line)) + 1 : -1]]
+    assert all(float(cells[-2]) for cells in shown)
+    left = figures - len(shown)
+    assert ["run", "ranks"] not in [cells[:2] for cells in shown]
+    assert lines[-1] == (
+        f"Left out: {left} of {figures} figures, which do not differ in the digits that are shown. --json has all."
+    )
 
 
 def test_too_few_iterations_cannot_be_told(cli: Command) -> None:
@@ -172,7 +184,8 @@ def test_markdown_has_a_verdict_and_a_table(cli: Command, before: Path, after: P
     head = lines.index("| what | name | unit | A | B | B - A | change % |")
     assert "| kernel | sgemm | ms | 0.090 | 0.099 | 0.009 | +10.0 |" in lines[head:]
     assert all(line.startswith("|") and line.count("|") == 8 for line in lines[head:])
-    assert "No figure differs." in cli("compare", before, before, "--format", "markdown").out
+    same = cli("compare", before, before, "--format", "markdown").out
+    assert (" figures differs in the digits" in same, "|" in same) == (True, False)
 
 
 def test_csv_has_the_rows(cli: Command, before: Path) -> None:

@@ -52,6 +52,8 @@ class CommonWork(NamedTuple):
     @property
     def text(self) -> str:
         """Return how many come equally often, as a clause."""
+        if not self.every:
+            return "both launch no kernel or graph of one name"
         if self.every == 1:
             return f"the one kernel or graph that both launch comes {'equally' if self.equal else 'more or less'} often"
         return f"{self.equal or 'none'} of the {self.every} kernels and graphs that both launch come equally often"
