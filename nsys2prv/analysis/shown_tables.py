@@ -173,6 +173,18 @@ _HOST_FACTORS = {
 }
 
 
+def finding_rows(findings: Records) -> list[dict[str, Any]]:
+    """Return findings, as their JSON has them, as rows of FINDINGS.
+
+    One that costs an iteration nothing has no cost, for 0.000 ms would be one. Pauses have their time in the run, of
+    which their share is.
+    """
+    return [
+        {**one, "cost_ns": one["cost_ns"] or one["evidence"].get("pauses_ns"), "share": one["share"] or None}
+        for one in findings
+    ]
+
+
 def host_factors(host: HostEfficiency) -> list[dict[str, Any]]:
     """Return the rows of HOST: `factor`, the name of an efficiency, and its `value`."""
     values = host._asdict()

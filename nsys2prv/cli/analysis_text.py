@@ -67,7 +67,7 @@ def window_lines(analysis: Analysis, counting: bool = True) -> Iterator[str]:
 
 
 def _findings(analysis: Analysis) -> Section:
-    rows = [one.as_json() for one in analysis.findings]
+    rows = shown.finding_rows([one.as_json() for one in analysis.findings])
     columns = ("severity", "id", "cost_ns", "share", "confidence", "title")
     return section(shown.FINDINGS, columns, rows, width=FINDING_WIDTH)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import click
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options
 from nsys2prv.cli.text_table import aligned
-from nsys2prv.model.words import SENTENCE_WIDTH, few, short
+from nsys2prv.model.words import few, short
 from nsys2prv.pipeline.workers.execution import Execution
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def command(inputs: tuple[Path, ...], form: str, **given: Any) -> None:
     if form == "json":
         say_json({"reports": [_as_json(r) for r in reports], "warnings": remarks})
         return
-    repeated = _repeated(reports)
-    for report in reports:
-        click.echo(_about(report, repeated))
+    alone, repeated = _said(reports)
+    for report, own in zip(reports, alone, strict=True):
+        click.echo(_about(report, own))
     click.echo(_table(reports))
-    for said, own in repeated.items():
-        click.echo(f"{_whose(own, len(reports))}: {short(said, SENTENCE_WIDTH)}")
+    for text, names in repeated:
+        click.echo(f"{_whose(names, len(reports))}: {text}")
     for remark in remarks:
         click.echo(f"warning: {remark}")
 
@@ -61,13 +61,23 @@ def _as_json(report: Inspection) -> dict[str, Any]:
     return {**report._asdict(), "left_out": {table: out._asdict() for table, out in report.left_out.items()}}
 
 
-def _repeated(reports: Sequence[Inspection]) -> dict[str, list[str]]:
-    """Return the names of the reports by what they say, where several say the same."""
-    saying: dict[str, list[str]] = {}
-    for report in reports:
-        for said in report.losses:
-            saying.setdefault(said, []).append(report.name)
-    return {said: own for said, own in saying.items() if len(own) > 1}
+def _said(reports: Sequence[Inspection]) -> tuple[list[list[str]], list[tuple[str, list[str]]]]:
+    """Return what each report says alone, and what several say, with their names.
+
+    Sentences that differ in numbers alone, as of processes, are one.
+    """
+    # Loaded when the command runs, so that its help is quick.
+    from nsys2prv.report.diagnostics import by_text
+
+    alone: list[list[str]] = [[] for _ in reports]
+    repeated = []
+    # The same name may be that of two reports.
+    for text, own in by_text((str(n), report.losses) for n, report in enumerate(reports)):
+        if len(own) == 1:
+            alone[int(own[0])].append(text)
+        else:
+            repeated.append((text, [reports[int(n)].name for n in own]))
+    return alone, repeated
 
 
 def _whose(names: Sequence[str], count: int) -> str:
@@ -75,8 +85,8 @@ def _whose(names: Sequence[str], count: int) -> str:
     return f"All {count} reports say" if len(names) == count else f"{len(names)} reports say ({few(names)})"
 
 
-def _about(report: Inspection, elsewhere: Container[str]) -> str:
-    """Return the lines on a report. `elsewhere`: sentences that it says and that stand at another place."""
+def _about(report: Inspection, said: Sequence[str]) -> str:
+    """Return the lines on a report. `said`: what it alone says of itself."""
     gpus = few([f"{number} {name}" for number, name in report.gpus], LISTED) or "none"
     rank = "?" if report.rank is None else report.rank
     span = "no events"
@@ -90,7 +100,7 @@ def _about(report: Inspection, elsewhere: Container[str]) -> str:
     ]
     lines += [f"  left out: {short(table)}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
     lines += [f"  warning: {w}" for w in report.warnings]
-    lines += [f"  the report says: {short(text, SENTENCE_WIDTH)}" for text in report.losses if text not in elsewhere]
+    lines += [f"  the report says: {text}" for text in said]
     return "\n".join(lines) + "\n"
 
 

@@ -44,7 +44,7 @@ INDENT = " " * 10
 def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     """Return the verdict as at most HEIGHT lines of WIDTH characters. `inputs`: those of the command."""
     run = _inputs(inputs)
-    head = [*_wrapped([*_run(analysis, inputs), *_efficiency(analysis)]), *_defects(analysis)]
+    head = [*_wrapped([*_run(analysis, inputs), *_efficiency(analysis)])]
     stands = ", where RUN stands for the reports" if run == RUN else ""
     foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL_SECTIONS}{stands}"]
     if any(_has_steps(finding) and finding.cfg for finding in analysis.findings):
@@ -53,8 +53,8 @@ def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     if analysis.run.remarks:
         count = len(analysis.run.remarks)
         foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
-    body = _findings(analysis, run, HEIGHT - len(head) - len(foot))
-    return "\n".join(line.rstrip() for line in [*head, *body, *foot])
+    body, shown = _findings(analysis, run, HEIGHT - len(head) - len([*_defects(analysis, ())]) - len(foot))
+    return "\n".join(line.rstrip() for line in [*head, *_defects(analysis, shown), *body, *foot])
 
 
 def _wrapped(lines: Iterable[str]) -> Iterator[str]:
@@ -112,18 +112,22 @@ def _parts(e: Efficiency, analysis: Analysis) -> str:
     return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
 
 
-def _defects(analysis: Analysis) -> Iterator[str]:
-    """Yield the foremost remarks, such as reports that were left out, and the worst defects that show in figures."""
+def _defects(analysis: Analysis, shown: Sequence[Finding]) -> Iterator[str]:
+    """Yield the foremost remarks, such as reports that were left out, and the worst defects that show in figures.
+
+    `shown`: the findings below them, which tell some of the defects.
+    """
     for text in analysis.run.foremost[:MOST_DEFECTS]:
         yield from wrap(printable(text), WIDTH, max_lines=2)
-    for defect in [one for one in analysis.run.defects if one.shows][:MOST_DEFECTS]:
+    untold = [one for one in analysis.run.defects if not any(one.sentence in finding.title for finding in shown)]
+    for defect in [one for one in untold if one.shows][:MOST_DEFECTS]:
         yield from wrap(printable(f"Defect: {defect.sentence}"), WIDTH, subsequent_indent="  ", max_lines=2)
 
 
-def _findings(analysis: Analysis, run: str, lines: int) -> list[str]:
-    """Return as many findings as fit into some lines."""
+def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequence[Finding]]:
+    """Return as many findings as fit into some lines: their lines, and which these are."""
     if not analysis.findings:
-        return ["", "No findings."]
+        return ["", "No findings."], ()
     unit = "an iteration" if analysis.window.iterations else "in the window"
     shown = ["", f"Findings, by what they cost {unit}:"]
     for number, finding in enumerate(analysis.findings):
@@ -131,9 +135,9 @@ def _findings(analysis: Analysis, run: str, lines: int) -> list[str]:
         left = len(analysis.findings) - number
         if len(shown) + len(block) + (left > 1) > lines:
             more = f"{left} more finding{'s' * (left > 1)}: --show findings"
-            return [*shown, more]
+            return [*shown, more], analysis.findings[:number]
         shown += block
-    return shown
+    return shown, analysis.findings
 
 
 def _has_steps(finding: Finding) -> bool:

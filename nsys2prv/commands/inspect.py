@@ -121,7 +121,7 @@ def _on_device(found: Inspection, identity: Identity) -> list[int]:
 def _left_out(report: Report) -> dict[str, UnusedTable]:
     """Return the tables of events that no family draws, with their rows."""
     drawn = {t.name for f in FAMILIES for t in f.draws}
-    known = [t for t in (*report.event_tables(), schema.DIAGNOSTICS) if t.name not in drawn]
+    known = [t for t in report.event_tables() if t.name not in drawn]
     others = [n for n in report.unknown_tables() if not defines(n, report.tables.columns(n))]
     rows = {**{t.name: report.rows(t) for t in known}, **{n: report.tables.count(n) for n in others}}
     return {name: UnusedTable(n, why_left_out(name) or UNDECLARED) for name, n in rows.items() if n}

@@ -20,8 +20,8 @@ from nsys2prv.errors import UsageError
 from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 
 # A run a row. `began`: of the recording, `recorded`: into the database; `iteration_ns`: median over the steady
-# iterations (null: none); efficiencies: null where no device did anything; `finding`: title of the worst one, and its
-# cost an iteration (null: none).
+# iterations (null: none); efficiencies: null where no device did anything; `finding`: title of the worst one that
+# takes time, else of the first one, and its cost an iteration (null: none).
 HISTORY = {
     "run": pl.Int64(),
     "name": pl.String(),
@@ -57,7 +57,10 @@ def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
     there are none.
     """
     url = address(db)
-    worst = and_(FINDINGS.c.run_id == RUNS.c.id, FINDINGS.c.position == 0)
+    # A defect of the recording may come first, and costs nothing. Of findings without any cost the first one is shown.
+    other = FINDINGS.alias()
+    first = select(other.c.position).where(other.c.run_id == RUNS.c.id).order_by(other.c.share == 0, other.c.position)
+    worst = and_(FINDINGS.c.run_id == RUNS.c.id, FINDINGS.c.position == first.limit(1).scalar_subquery())
     others = {"run": RUNS.c.id, "finding": FINDINGS.c.title, "finding_cost_ns": FINDINGS.c.cost_ns}
     columns = [(others[name] if name in others else RUNS.c[name]).label(name) for name in HISTORY]
     query = select(*columns).outerjoin_from(RUNS, FINDINGS, worst).order_by(WHEN, RUNS.c.id)

@@ -9,7 +9,6 @@ from nsys2prv.report.report import Report
 
 # Name of a table, or pattern of names (see re.fullmatch) -> reason why its rows are not drawn.
 LEFT_OUT = {
-    "DIAGNOSTIC_EVENT": "warnings and errors are printed, by inspect and at the end of a translation",
     "CUDA_CALLCHAINS": "the stacks of CUDA calls: the calls are drawn; where each came from is for reading one by one",
     "SYSCALL_CALLCHAINS": "the stacks of system calls: the calls are drawn; their callers are mostly without names",
     "PMU_EVENT.*|UNCORE_PMU_EVENT.*|PERF_EVENT_.*": "counters of CPU cores and SoCs: not supported",
@@ -39,7 +38,8 @@ LEFT_OUT = {
 # Tables without events of the run: they describe, name or configure, or hold text that is printed.
 DEFINITIONS = re.compile(
     "ENUM_|META_DATA_|TARGET_INFO_|ANALYSIS_|NVTX_PAYLOAD_|NVTX_SCOPES|GENERIC_EVENT_(SOURCES|TYPE)|EXPORT_|SYMBOL|"
-    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP|NET_DEVICE_.*)$"
+    "(StringIds|ProcessStreams|PROCESSES|ThreadNames|MPI_RANKS|MPI_COMMUNICATORS|UCP_WORKERS|NIC_ID_MAP|NET_DEVICE_.*|"
+    "DIAGNOSTIC_EVENT)$"
 )
 # Columns of enumerations, which had names of all kinds (`UnwindMethodType`) before they were called ENUM_....
 ENUMERATED = frozenset({"id", "number", "value", "name", "label", "text"})

@@ -69,7 +69,7 @@ def _column(table: ShownTable, name: str, values: list[Any]) -> PageColumn:
 def _verdict(values: Mapping[str, Any]) -> Iterator[PageTable]:
     findings = [
         {n: one[n] for n in ("severity", "id", "cost_ns", "share", "confidence", "title", "ranks", "iterations")}
-        for one in values["findings"]
+        for one in shown.finding_rows(values["findings"])
     ]
     yield table_of(shown.FINDINGS, findings)
     yield table_of(ShownTable("window", "left_out", "Iterations left out"), values["window"]["left_out"])

@@ -9,7 +9,16 @@ from analysis_cases import SAMPLES
 
 import nsys2prv
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.shown_tables import CONTENTION, EFFICIENCY, LAUNCHES, ROOFLINE, WHAT_IF, with_percent
+from nsys2prv.analysis.shown_tables import (
+    CONTENTION,
+    EFFICIENCY,
+    FINDINGS,
+    LAUNCHES,
+    ROOFLINE,
+    WHAT_IF,
+    finding_rows,
+    with_percent,
+)
 from nsys2prv.cli.analysis_text import sections
 from nsys2prv.cli.text_table import ALL_RANKS, section
 from nsys2prv.model.units import FACTOR, NUMBER
@@ -59,6 +68,17 @@ def test_a_section_has_the_chosen_columns_as_text() -> None:
         [["ho...", "1.500", "25.0"], ["", "", "0.0"]],
     )
     assert section(LAUNCHES, ("rank", "count"), [{"rank": None, "count": 7}])[3] == [["all", "7"]]
+
+
+def test_findings_that_cost_an_iteration_nothing_have_no_cost() -> None:
+    """But pauses, whose share is that of the run, have their time in it."""
+    found = [
+        {"id": "imbalance", "cost_ns": 1_500_000, "share": 0.25, "evidence": {}},
+        {"id": "pauses", "cost_ns": 0, "share": 0.2, "evidence": {"pauses": 2, "pauses_ns": 600_000_000}},
+        {"id": "late-capture", "cost_ns": 0, "share": 0.0, "evidence": {}},
+    ]
+    cells = section(FINDINGS, ("id", "cost_ns", "share"), finding_rows(found))[3]
+    assert cells == [["imbalance", "1.500", "25.0"], ["pauses", "600.000", "20.0"], ["late-capture", "", ""]]
 
 
 def test_percent_of_a_column_or_of_a_number() -> None:

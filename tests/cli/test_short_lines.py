@@ -47,6 +47,18 @@ def test_what_reports_say_of_themselves_is_shortened(tmp_path: Path, cli: Comman
         assert (told.code, "An error: xxx" in told.out, longest(told.out) < 600) == (0, True, True)
 
 
+def test_inspect_tells_sentences_of_several_reports_once_if_only_numbers_differ(tmp_path: Path, cli: Command) -> None:
+    for n in (1, 2):
+        said = [(0, 2, f"Process {n} was lost."), (0, 2, f"Only {'ab'[n - 1]} says so.")]
+        diagnostics = ("timestamp severity text", said)
+        export(tmp_path / f"r{n}.sqlite", CUDNN_EVENTS=CALL, DIAGNOSTIC_EVENT=diagnostics)
+    told = cli("inspect", tmp_path).out
+    assert "All 2 reports say: Process 1 was lost. (and 1 more with other numbers)" in told.splitlines()
+    assert told.count("the report says: Only ") == 2
+    # These are the report's own words, and no events that are left out.
+    assert "DIAGNOSTIC_EVENT" not in told
+
+
 @pytest.mark.parametrize("count", [1, 3, 500])
 def test_inspect_names_the_active_processes_and_counts_the_others(count: int, tmp_path: Path, cli: Command) -> None:
     others = [(tid(0, PID + n), PID + n, f"idle{n}") for n in range(1, count)]

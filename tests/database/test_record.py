@@ -14,7 +14,7 @@ import pytest
 from exports import in_parquet
 from polars.testing import assert_frame_equal
 from runs import SAMPLES, Command
-from sqlalchemy import delete, select
+from sqlalchemy import delete, insert, select
 from step_runs import SLOWER, run_of
 
 import nsys2prv
@@ -94,6 +94,20 @@ def test_a_loaded_run_records_itself(db: str, before: Path) -> None:
     assert loaded.figures == straight.figures
     assert_frame_equal(loaded.iterations, straight.iterations)
     assert done.name == "loaded"
+
+
+def test_history_names_the_first_finding_that_takes_time(db: str, before: Path) -> None:
+    """A defect of the recording may come first, and costs nothing."""
+    done = nsys2prv.record(before, db)
+    own = {"run_id": done.number, "ranks": [], "iterations": [], "evidence": {}, "confidence": "high", "advice": ""}
+    told = [("defective-reports", 0, 0.0), ("pauses", 0, 0.2), ("imbalance", 5, 0.1)]
+    for n, shown in ((3, "pauses"), (1, "defective-reports"), (0, None)):
+        with transaction(address(db)) as connection:
+            connection.execute(delete(FINDINGS))
+            for place, (name, cost, share) in enumerate(told[:n]):
+                row = {"position": place, "id": name, "title": name, "cost_ns": cost, "share": share}
+                connection.execute(insert(FINDINGS).values(**own, **row, severity="high", command="", cfg=""))
+        assert nsys2prv.history(db).runs["finding"].to_list() == [shown]
 
 
 def test_history_is_in_order_of_the_recordings(db: str, tmp_path: Path, before: Path, after: Path) -> None:

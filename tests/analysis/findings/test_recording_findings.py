@@ -36,8 +36,7 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     assert (few.severity, defect.sentence in few.title) == ("low", True)
     some = findings_of(run._replace(defects=(defect._replace(share=0.004),)))["defective-reports"]
     assert (some.severity, "synchronize before" in some.advice) == ("medium", True)
-    for shown in (lambda one: verdict_of(one, [Path("run")]), defects):
-        assert ["Defect" in shown(analysis_of(one)) for one in (run, little)] == [True, False]
+    assert ["Defect" in defects(analysis_of(one)) for one in (run, little)] == [True, False]
     late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))
     ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
     assert findings_of(late._replace(ranges=ranges))["late-capture"].iterations == (0,)
@@ -51,8 +50,24 @@ def test_lines_of_the_verdict_that_do_not_fit_go_on_in_the_next_one() -> None:
     verdict = verdict_of(analysis_of(run)._replace(found_by="k" * 70), [Path("run")])
     assert max(map(len, verdict.splitlines())) <= 100
     said = " ".join(verdict.split())
-    assert f"Defect: {text}: some events are missing, or most" in said
+    assert f"Reports lack data or hold it wrongly: {text}: some events are missing, or most" in said
     assert f"Iterations found by `{'k' * 57}...`, which repeats on every rank" in said
+
+
+def test_the_verdict_tells_each_defect_once() -> None:
+    """The finding on defects names the worst one; the others, and one whose finding has no place, stand above."""
+    worst, other = (
+        Defect(7, text, "useful time is too low", ("a",)) for text in ("events are lost", "times are wrong")
+    )
+    found = analysis_of(program(GOOD)._replace(defects=(worst, other)))
+    said = " ".join(verdict_of(found, [Path("run")]).split())
+    assert [said.count(one.sentence) for one in (worst, other)] == [1, 1]
+    assert f"Defect: {other.sentence}" in said
+    many = tuple(
+        one._replace(title=f"{n} is slow. {'word ' * 60}", id="slow") for n, one in enumerate(found.findings * 9)
+    )
+    said = " ".join(verdict_of(found._replace(findings=(*many, *found.findings)), [Path("run")]).split())
+    assert (f"Defect: {worst.sentence}" in said, said.count(worst.sentence)) == (True, 1)
 
 
 def test_the_verdict_of_a_single_rank_speaks_of_no_others() -> None:
