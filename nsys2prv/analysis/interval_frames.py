@@ -38,6 +38,11 @@ def at_longest(time: str | pl.Expr, at: str = "start") -> pl.Expr:
     return pl.col(at).sort_by(time, at).last()
 
 
+def known_sum(column: str) -> pl.Expr:
+    """Return the sum of the known values of a column, null where none is known, to aggregate by."""
+    return pl.when(pl.col(column).is_not_null().any()).then(pl.col(column).sum()).alias(column)
+
+
 def length() -> pl.Expr:
     """Return the recorded length (ns) of each row of WORK."""
     return (pl.col("end") - pl.col("start")) * ~pl.col("instant")

@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.analysis.communication.computed import computed_until
 from nsys2prv.analysis.communication.waiting import since_recorded, with_last
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest, known_sum
 from nsys2prv.intervals.spans import Spans, time_in
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
@@ -51,7 +51,7 @@ def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
     }
     parts = _late_devices(_parts(run, since_recorded(run, exchanges), window)).with_columns(**ranks)
     parts = parts.filter(pl.sum_horizontal("waiting_ns", "unrecorded_ns", "transfer_ns") > 0)
-    sums = [pl.col(c).sum() for c in EXPOSED if c == "bytes" or c.endswith("_ns")]
+    sums = [known_sum("bytes"), *(pl.col(c).sum() for c in EXPOSED if c.endswith("_ns"))]
     key = ("rank", "waited_for", "device", "late_device")
     by_pair = parts.group_by(*key, pl.col("kind").cast(pl.String), "operation").agg(
         pl.len().alias("activities"),

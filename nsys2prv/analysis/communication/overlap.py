@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
-from nsys2prv.analysis.interval_frames import covered_by
+from nsys2prv.analysis.interval_frames import covered_by, known_sum
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, time_in
 
@@ -48,9 +48,8 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
 def _overlapped(collectives: pl.DataFrame, computing: Spans, devices: Axis, window: Spans) -> pl.DataFrame:
     """Return OVERLAP by rank, communicator and operation. `computing`: on the axis of the devices."""
     by = ["rank", "communicator", "operation"]
-    known = pl.col("bytes").drop_nulls()
-    size = pl.when(known.len() > 0).then(known.sum())
-    numbered = collectives.group_by(by, maintain_order=True).agg(kernels=pl.len(), bytes=size).with_row_index("number")
+    sums = collectives.group_by(by, maintain_order=True).agg(known_sum("bytes"), kernels=pl.len())
+    numbered = sums.with_row_index("number")
     pairs = numbered.select("number", *by).join(collectives, on=by, nulls_equal=True)
     # Kernels of one group on several devices count on each.
     users = pairs.select("number", "device").unique(maintain_order=True).with_row_index("user")

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.communication.computed import computed_until
 from nsys2prv.analysis.frames import MPI, NCCL, TEXT, Run
+from nsys2prv.analysis.interval_frames import known_sum
 from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.intervals.spans import Spans, Times, time_in
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES, latest_arrivals
@@ -52,7 +53,8 @@ CARRIED = {
     **ROLES,
     **ARRIVAL,
 }
-# `ns`: time of the activities inside the window, each counted by itself; `overlapped_ns`: the part while their devices
+# `bytes`: the known ones, null where none are; `ns`: time of the activities inside the window, each counted by itself;
+# `overlapped_ns`: the part while their devices
 # compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
 # `uncertain_ns`: waiting for ranks of other clocks that is shorter than the error of the clocks, or whose error nothing
 # tells. `hosts`: null if the communicator is not known, or operations are of both kinds.
@@ -112,7 +114,7 @@ def find_exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
     calls = run.calls.with_row_index("index").filter(pl.col("kind") == MPI)
     described = operations.group_by("kind", "index").agg(
         pl.col("communicator").cast(pl.String).first(),
-        pl.col("bytes").sum(),
+        known_sum("bytes"),
         several=pl.col("communicator").n_unique() > 1,
     )
     kernels = _told_by_operations(kernels, described.filter(pl.col("kind") == NCCL, ~pl.col("several")))
@@ -181,7 +183,7 @@ def communication(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
         unmatched_ns=pl.when(pl.col("last").is_null()).then("ns").otherwise(0),
         uncertain_ns=pl.when(_uncertain(run)).then("waiting_ns").otherwise(0),
     )
-    sums = [pl.col(c).sum() for c in COMMUNICATION if c == "bytes" or c.endswith("ns")]
+    sums = [known_sum("bytes"), *(pl.col(c).sum() for c in COMMUNICATION if c.endswith("ns"))]
     # Of operations of both kinds together neither is true.
     alike = pl.when(pl.col("hosts").n_unique() == 1).then(pl.col("hosts").first()).alias("hosts")
     by_operation = timed.group_by("rank", "communicator", "operation").agg(pl.len().alias("activities"), *sums, alike)

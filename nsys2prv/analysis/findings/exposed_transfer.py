@@ -13,7 +13,7 @@ from nsys2prv.analysis.facts.repeated_passes import saved_by_reducing_once
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL
-from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest, known_sum
 from nsys2prv.model.units import text_ms
 
 # Highest number of operations in a title.
@@ -40,7 +40,8 @@ class _Chief(NamedTuple):
     """The operations of one kind that have most of the exposed transfers. Times (ns) and bytes of the whole window.
 
     `names`: of the first of them, `table`: operation, transfer_ns and exposed_transfer_ns of each; `most_of_rank_ns`:
-    the exposed transfers of the rank that has most, the other sums are of all ranks; `at`: begin of the longest one.
+    the exposed transfers of the rank that has most, the other sums are of all ranks; `bytes`: None if none are known;
+    `at`: begin of the longest one.
     """
 
     kind: str
@@ -48,7 +49,7 @@ class _Chief(NamedTuple):
     table: pl.DataFrame
     transfer_ns: float
     exposed_ns: float
-    bytes: float
+    bytes: float | None
     most_of_rank_ns: float
     at: int
 
@@ -84,8 +85,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
             "gain_without_transfers_ns": round(gain),
             "transfer_ns": round(chief.transfer_ns * each),
             "exposed_transfer_ns": round(exposed),
-            "bytes": round(chief.bytes * each),
-            "gb_s": round(chief.bytes / chief.transfer_ns if chief.transfer_ns else 0.0, 3),
+            **_size(chief, each),
         },
         command="nsys2prv whatif RUN --set 'transfer*0.5'",
         cfg="analysis/overlap_of_window" if chief.kind == NCCL else "analysis/host_mpi",
@@ -98,7 +98,8 @@ def _chief_operations(moved: pl.DataFrame) -> _Chief:
     by_operation = (
         moved.group_by("kind", "operation")
         .agg(
-            pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum(),
+            pl.col("transfer_ns", "exposed_transfer_ns").sum(),
+            known_sum("bytes"),
             at=at_longest("exposed_transfer_ns", "transfers_at"),
         )
         .sort("exposed_transfer_ns", "operation", "kind", descending=[True, False, False])
@@ -106,12 +107,21 @@ def _chief_operations(moved: pl.DataFrame) -> _Chief:
     kind, at = by_operation.row(0)[0], by_operation.row(0)[-1]
     most = pl.col("exposed_transfer_ns").max()
     named = by_operation.filter(pl.col("kind") == kind, pl.col("exposed_transfer_ns") >= NAMED.value * most)
-    transfer, exposed, size = named.select(pl.col("transfer_ns", "exposed_transfer_ns", "bytes").sum()).row(0)
+    sums = (pl.col("transfer_ns", "exposed_transfer_ns").sum(), known_sum("bytes"))
+    transfer, exposed, size = named.select(sums).row(0)
     of_named = moved.join(named, on=["kind", "operation"], how="semi")
     by_rank = of_named.group_by("rank").agg(pl.sum("exposed_transfer_ns"))
     most_of_rank = float(by_rank["exposed_transfer_ns"].max() or 0)  # type: ignore[arg-type]
     names = ", ".join(named["operation"].head(OPERATIONS_NAMED))
     return _Chief(kind, names, named, transfer, exposed, size, most_of_rank, at)
+
+
+def _size(chief: _Chief, each: float) -> dict[str, float | None]:
+    """Return bytes and GB/s as evidence, None of unknown bytes. `each`: the part of a rank and iteration."""
+    if chief.bytes is None:
+        return {"bytes": None, "gb_s": None}
+    rate = chief.bytes / chief.transfer_ns if chief.transfer_ns else 0.0
+    return {"bytes": round(chief.bytes * each), "gb_s": round(rate, 3)}
 
 
 def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Iterator[Finding]:

@@ -15,8 +15,16 @@ from runs import Command, parameters, reports_of
 from truth_waiting import Activity, Split, mpi, nccl, split
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.communication.waiting import EXCHANGE, carried, communication, find_exchanges, waiting_matrix
-from nsys2prv.analysis.frames import RunClocks
+from nsys2prv.analysis.communication.exposed_waits import exposed_waits
+from nsys2prv.analysis.communication.waiting import (
+    CARRIED,
+    EXCHANGE,
+    carried,
+    communication,
+    find_exchanges,
+    waiting_matrix,
+)
+from nsys2prv.analysis.frames import CALLS, RunClocks
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.whatif import what_if
@@ -119,6 +127,23 @@ def exchanges_of(*waits: tuple[int, int, int, int, int | None]) -> pl.DataFrame:
         for n, (task, start, ready, end, waited_for) in enumerate(waits)
     ]  # fmt: skip
     return pl.DataFrame(rows, schema=EXCHANGE)
+
+
+def test_unknown_bytes_are_no_bytes() -> None:
+    """Kernels without a payload, and calls that say nothing of a size, carried something all the same."""
+    run = run_of(work_of([]), ranks=2)
+    waits = exchanges_of((0, 0, 10, 15, 1), (0, 20, 30, 40, 1), (1, 10, 10, 15, None))
+    known = waits.with_columns(bytes=pl.Series([None, 8, None], dtype=pl.Int64))
+    for found in (communication(run, known, one_span(0, 100)), exposed_waits(run, known, one_span(0, 100))):
+        assert found.select("rank", "bytes").unique().sort("rank").rows() == [(0, 8), (1, None)]
+    rows = [(0, "mpi", 0, 0, 0, None), (0, "mpi", 1, 0, 0, 4), (0, "mpi", 1, 0, 0, None)]
+    parts = pl.DataFrame(rows, schema=["operation", "kind", "index", "task", "row", "bytes"], orient="row")
+    lacking = [pl.lit(None, dtype).alias(name) for name, dtype in CARRIED.items() if name not in parts.columns]
+    operations = parts.with_columns(*lacking).select(pl.col(c).cast(t) for c, t in CARRIED.items())
+    call = {"kind": "mpi", "task": 0, "row": 0, "start": 5, "end": 9, "name": "MPI_Send"}
+    none = [pl.lit(None, dtype).alias(name) for name, dtype in CALLS.items() if name not in call]
+    calls = pl.DataFrame([call, call]).with_columns(*none).select(pl.col(c).cast(t) for c, t in CALLS.items())
+    assert find_exchanges(run._replace(calls=calls), operations)["bytes"].to_list() == [None, 4]
 
 
 def test_a_wait_for_another_clock_below_the_error_of_the_clocks_is_uncertain() -> None:
