@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -19,7 +20,7 @@ from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import Efficiency, Phase
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames import SAMPLED, Run
 from nsys2prv.analysis.host import HostEfficiency
 from nsys2prv.analysis.iterations.iteration_times import Ranks
 from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
@@ -88,6 +89,8 @@ class Analysis(NamedTuple):
     found_by: str | None = None
     # The worst first.
     findings: tuple[Finding, ...] = ()
+    # Reads SAMPLED, once: to read samples takes long, and few ask for them.
+    host_samples: Callable[[], pl.DataFrame] = partial(pl.DataFrame, schema=SAMPLED)
 
     @property
     def communication_factors(self) -> dict[str, float]:
@@ -126,6 +129,7 @@ class Analysis(NamedTuple):
             "api": self.api.to_dicts(),
             "ranges": self.ranges.to_dicts(),
             "idle": self.gaps.to_dicts(),
+            "host_samples": self.host_samples().to_dicts(),
             "memory_kinds": self.memory_kinds.to_dicts(),
             "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},
             **self.explanation.as_json(self.run),

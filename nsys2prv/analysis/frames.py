@@ -69,6 +69,18 @@ RANGES = {
 }
 CUT_RANGE = {name: RANGES[name] for name in ("task", "start", "end", "text")}
 LAUNCHED = {name: WORK[name] for name in ("task", "launched")}
+# Samples of threads that launch next, while a device has no launched work, over all ranks. `family`: of the samples;
+# `share`: of all those of the family in such times; `function`, `file`: see gather.host_samples; `after`, `before`: the
+# activities around the idle time (null: none).
+SAMPLED = {
+    "family": pl.String(),
+    "samples": pl.Int64(),
+    "share": pl.Float64(),
+    "function": pl.String(),
+    "file": pl.String(),
+    "after": pl.String(),
+    "before": pl.String(),
+}
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
 # see model.frames.OPERATION_END; `began`, `ended`: of the activity on `row` that carries the part (null: the reports
 # lack it); ROLES and ARRIVAL: see run.matching.arrivals.

@@ -124,6 +124,12 @@ API = ShownTable("api", "api", "Host calls", none=OVER_ALL)
 RANGES = ShownTable("ranges", "ranges", "NVTX ranges on the device (by process)")
 NVTX = ShownTable("nvtx", "nvtx", "NVTX ranges on the host", none=OVER_ALL)
 IDLE = ShownTable("idle", "idle", "Longest idle times by device", {"call_ns": "for ms"})
+HOST_SAMPLES = ShownTable(
+    "host-samples",
+    "host_samples",
+    "Samples of launching threads while devices have no launched work",
+    {"family": "samples of", "samples": "number", "share": "%", "file": "library or file"},
+)
 _HEADS_OF_NCU = {
     "ns": "total ms",
     "sm_percent": "SM %",

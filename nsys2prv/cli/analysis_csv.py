@@ -71,7 +71,10 @@ def _tables(analysis: Analysis) -> dict[str, list[dict[str, Any]]]:
             for f in values["metrics"]
             for c in f["classes"]
         ],
-        **{name: values[name] for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle")},
+        **{
+            name: values[name]
+            for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle", "host_samples")
+        },
         "ncu_files": ncu.get("files", []),
         "ncu": ncu.get("classes", []),
         "roofline": ncu.get("roofline", []),

@@ -43,7 +43,7 @@ def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Colle
         *(window_lines(analysis) if "window" in chosen else []),
         *(_defects(analysis) if "defects" in chosen else []),
     ]
-    for name, title, head, rows in sections(analysis, held):
+    for name, title, head, rows in sections(analysis, held, chosen):
         if rows and name in chosen:
             lines += ["", title, aligned(head, rows)]
     lines += [*_lengths(analysis), *_ranks(analysis)] if "iterations" in chosen else []
@@ -94,8 +94,8 @@ def short_text_of(analysis: Analysis) -> str:
     return "\n".join([*lines, *_ranks(analysis)])
 
 
-def sections(analysis: Analysis, held: bool) -> Iterator[Section]:
-    """Yield name, title, column names and rows of each table, in order of importance. `held`: see text_of."""
+def sections(analysis: Analysis, held: bool, chosen: Collection[str] = SECTIONS) -> Iterator[Section]:
+    """Yield name, title, column names and rows of each table, in order of importance. `held`, `chosen`: see text_of."""
     yield _findings(analysis)
     yield _efficiency(analysis)
     yield _factors(analysis)
@@ -118,6 +118,9 @@ def sections(analysis: Analysis, held: bool) -> Iterator[Section]:
     yield section(shown.RANGES, analysis.ranges.columns, analysis.ranges.head(TABLE_ROWS).to_dicts())
     yield _sums(shown.NVTX, analysis.nvtx, "name")
     yield _gaps(analysis.gaps)
+    # To read them takes long.
+    if shown.HOST_SAMPLES.section in chosen:
+        yield _host_samples(analysis.host_samples())
 
 
 def _efficiency(analysis: Analysis) -> Section:
@@ -208,6 +211,17 @@ def _sums(table: ShownTable, sums: pl.DataFrame, *by: str) -> Section:
     rows = sums.filter(pl.col("rank").is_null()).head(TABLE_ROWS).to_dicts()
     times = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns")
     return section(table, ("time_percent", "total_ns", "instances", *times, *by), rows, ALL_RANKS)
+
+
+def _host_samples(table: pl.DataFrame) -> Section:
+    """Return the most frequent functions of each family of samples, and how many others there are."""
+    rows: list[dict[str, object]] = []
+    for (family,), own in table.group_by("family", maintain_order=True):
+        rows += own.head(TABLE_ROWS).to_dicts()
+        if own.height > TABLE_ROWS:
+            rows.append({"family": family, "function": f"(fewer samples, not shown: {own.height - TABLE_ROWS})"})
+    columns = ("family", "samples", "share", "function", "file", "after", "before")
+    return section(shown.HOST_SAMPLES, columns, rows)
 
 
 def _gaps(table: pl.DataFrame) -> Section:

@@ -39,6 +39,7 @@ SECTIONS = (
     "ranges",
     "nvtx",
     "idle",
+    "host-samples",
     "warnings",
     "missing",
 )

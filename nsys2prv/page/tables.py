@@ -149,6 +149,7 @@ def _work(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     yield table_of(shown.RANGES, values["ranges"])
     yield table_of(shown.NVTX, analysis.nvtx.to_dicts(), _ALL_RANKS)
     yield table_of(shown.IDLE, values["idle"])
+    yield table_of(shown.HOST_SAMPLES, values["host_samples"])
 
 
 def _metrics(values: Mapping[str, Any]) -> Iterator[PageTable]:

@@ -99,14 +99,15 @@ def test_a_loaded_run_records_itself(db: str, before: Path) -> None:
 def test_history_names_the_first_finding_that_takes_time(db: str, before: Path) -> None:
     """A defect of the recording may come first, and costs nothing."""
     done = nsys2prv.record(before, db)
-    own = {"run_id": done.number, "ranks": [], "iterations": [], "evidence": {}, "confidence": "high", "advice": ""}
+    own: dict[str, Any] = {"run_id": done.number, "ranks": [], "iterations": [], "evidence": {}}
+    texts = {"severity": "high", "confidence": "high", "advice": "", "command": "", "cfg": ""}
     told = [("defective-reports", 0, 0.0), ("pauses", 0, 0.2), ("imbalance", 5, 0.1)]
     for n, shown in ((3, "pauses"), (1, "defective-reports"), (0, None)):
         with transaction(address(db)) as connection:
             connection.execute(delete(FINDINGS))
             for place, (name, cost, share) in enumerate(told[:n]):
                 row = {"position": place, "id": name, "title": name, "cost_ns": cost, "share": share}
-                connection.execute(insert(FINDINGS).values(**own, **row, severity="high", command="", cfg=""))
+                connection.execute(insert(FINDINGS).values(**own, **row, **texts))
         assert nsys2prv.history(db).runs["finding"].to_list() == [shown]
 
 

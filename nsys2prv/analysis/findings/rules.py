@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case, case_of
+from nsys2prv.analysis.facts.sampled_places import sampled_places
 from nsys2prv.analysis.findings.allocations import allocations
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.conversions import conversions
@@ -96,11 +98,12 @@ def conclude(run: Run, question: Question) -> Analysis:
 
 
 def with_findings(analysis: Analysis) -> Analysis:
-    """Return an analysis with its findings, the worst first."""
+    """Return an analysis with its findings, the worst first, and what reads its samples of hosts."""
     case = case_of(analysis)
     rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
     # Stable: of equals the order of rules counts.
-    return analysis._replace(findings=tuple(sorted((one for one in rated if one.severity), key=_place)))
+    findings = tuple(sorted((one for one in rated if one.severity), key=_place))
+    return analysis._replace(findings=findings, host_samples=cache(partial(sampled_places, analysis)))
 
 
 def _place(finding: Finding) -> tuple[int, bool, float]:

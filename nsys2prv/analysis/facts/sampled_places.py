@@ -1,0 +1,45 @@
+"""Samples of launching threads by the idle time that they lie in: which functions run while devices have no work."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.facts.gaps import idle_gaps, kept_time
+from nsys2prv.analysis.frames import SAMPLED
+from nsys2prv.analysis.idle.idle_gaps import activities_around
+from nsys2prv.errors import Nsys2prvError
+
+
+def sampled_places(analysis: Analysis) -> pl.DataFrame:
+    """Return SAMPLED of the time that counts, the most frequent first; empty if the reports hold no samples."""
+    if analysis.run.host_samples is None:
+        return pl.DataFrame(schema=SAMPLED)
+    try:
+        samples = analysis.run.host_samples()
+    except Nsys2prvError:
+        # Workers on other machines may see reports that this process does not.
+        return pl.DataFrame(schema=SAMPLED)
+    idle = _idle_of_threads(analysis)
+    own = samples.filter(pl.col("row").is_in(idle["row"].unique().implode())).sort("time")
+    placed = own.join_asof(idle, left_on="time", right_on="start", by="row", check_sortedness=False)
+    by = ("family", "function", "file", "after", "before")
+    counted = (
+        placed.filter(pl.col("time") < pl.col("until"))
+        .group_by(pl.col(c).cast(pl.String) for c in by)
+        .agg(samples=pl.len())
+        .with_columns(share=pl.col("samples") / pl.col("samples").sum().over("family"))
+    )
+    ordered = counted.sort("samples", *by, descending=[True, *(False for _ in by)])
+    return ordered.select(pl.col(c).cast(t) for c, t in SAMPLED.items())
+
+
+def _idle_of_threads(analysis: Analysis) -> pl.DataFrame:
+    """Return row, start, until (ns of the trace), after and before of idle times, by the thread that launches next."""
+    axis, _, found = idle_gaps(analysis, kept_time(analysis))
+    start, until = (found[name].to_numpy() for name in ("start", "until"))
+    around = activities_around(analysis.run.work, axis, found["end"].to_numpy())
+    begin = pl.Series(axis.time(start))
+    idle = found.select(row="caller_row").with_columns(start=begin, until=begin + pl.Series(until - start))
+    # Where the work was launched before, `until` is the begin.
+    return idle.hstack(around).drop_nulls("row").filter(pl.col("until") > pl.col("start")).sort("start")
