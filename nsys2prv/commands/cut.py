@@ -11,7 +11,9 @@ from typing import IO, Any, NamedTuple, cast
 
 from nsys2prv.errors import Nsys2prvError, UsageError
 from nsys2prv.model.limits import DEFAULT_LIMITS
+from nsys2prv.model.units import text_ms
 from nsys2prv.model.version import VERSION
+from nsys2prv.model.words import did_you_mean
 from nsys2prv.paraver.cut import Cutter, text_blocks
 from nsys2prv.paraver.header import first_line
 from nsys2prv.paraver.reader import read_header, text_beside
@@ -64,11 +66,7 @@ def cut(
     with _opened(path) as (file, first), scratch(target.stem, alone=True) as folder:
         header = read_header(path, first)
         start, end = time[0] or 0, header.duration if time[1] is None else min(time[1], header.duration)
-        if end <= start:
-            chosen = ":".join("" if side is None else f"{side}ns" for side in time)
-            raise UsageError(
-                f"{path}: the chosen time {chosen} holds nothing; choose one within its {header.duration} ns"
-            )
+        _check_time(path, time, start, end, header.duration)
         body = folder / target.prv.name
         with open_body(body, DEFAULT_LIMITS.member_lines if target.compress else None) as sink:
             sink.write(first_line(header.date, end - start, header.cpus, header.tasks).encode())
@@ -87,6 +85,17 @@ def cut(
     return CutTrace(target.prv, start, end, cutter.written, cutter.lines, cutter.split, size, tuple(texts))
 
 
+def _check_time(path: Path, time: tuple[int | None, int | None], start: int, end: int, duration: int) -> None:
+    """Check that a chosen time has a part in a trace, from `start` to `end`. Raises UsageError, in the user's units."""
+    if end > start:
+        return
+    first, last = time
+    chosen = f"{text_ms(first or 0)} to {'the end' if last is None else text_ms(last)}"
+    if last is not None and last <= start:
+        raise UsageError(f"{path}: the chosen time, {chosen}, ends no later than it begins; give FROM:TO")
+    raise UsageError(f"{path}: the chosen time, {chosen}, holds nothing; the trace ends after {text_ms(duration)}")
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[IO[bytes], str]]:
     """Open a trace, behind its first line, which is given, too. Only errors of these two are those of the trace."""
@@ -96,9 +105,17 @@ def _opened(path: Path) -> Iterator[tuple[IO[bytes], str]]:
             first = file.readline().decode(errors="replace")
         except DAMAGED as error:
             raise Nsys2prvError(f"{path}: the compressed file is damaged ({error}); {ADVICE_TRACE}") from None
+        except FileNotFoundError:
+            near = did_you_mean(path.name, _traces_beside(path))
+            raise Nsys2prvError(f"{path}: there is no such file{near}; {ADVICE_TRACE}") from None
         except OSError as error:
             raise Nsys2prvError(f"{path}: cannot be read ({error.strerror or error}); {ADVICE_TRACE}") from None
         yield file, first
+
+
+def _traces_beside(path: Path) -> list[str]:
+    """Return the names of the traces in the folder of a path."""
+    return [each.name for each in path.parent.glob("*.prv*") if each.name.endswith((".prv", ".prv.gz"))]
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:

@@ -130,10 +130,15 @@ def test_what_cannot_be_cut_is_refused(cli: Command, translations: Runs, tmp_pat
     bad = tmp_path / "bad.prv.gz"
     bad.write_bytes(b"no gzip")
     for arguments, code, cause in (
-        ((prv, "--time", "90s:"), 2, "the chosen time 90000000000ns: holds nothing"),
-        ((prv, "--time", "2s:1s"), 2, "the chosen time 2000000000ns:1000000000ns holds nothing"),
+        ((prv, "--time", "90s:"), 2, "the chosen time, 90000.0 ms to the end, holds nothing; the trace ends after "),
+        (
+            (prv, "--time", "2s:1s"),
+            2,
+            "the chosen time, 2000.0 ms to 1000.0 ms, ends no later than it begins; give FROM:TO",
+        ),
         ((prv, "--time", "5"), 2, "give FROM:TO"),
-        ((tmp_path / "none.prv", "--time", "0:1"), 1, "No such file"),
+        ((tmp_path / "none.prv", "--time", "0:1"), 1, "there is no such file; give a .prv"),
+        ((prv.with_suffix(""), "--time", "0:1"), 1, f"no such file, did you mean {prv.name!r}?"),
         ((bad, "--time", "0:1"), 1, "damaged"),
         ((prv.with_suffix(".pcf"), "--time", "0:1"), 1, "first line"),
     ):
