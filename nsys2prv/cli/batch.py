@@ -106,13 +106,20 @@ def _text(found: BatchResult) -> str:
     lines += [f"failed: {run.name}: {run.record.error}" for run in found.runs if run.did == "failed"]
     lines += [f"{run.name}: left out: {text}" for run in found.runs for text in run.record.figures.get("left_out", ())]
     if found.strangers:
-        lines.append(f"left out: {len(found.strangers)} reports whose names do not match, as {found.strangers[0]}")
+        unlike = len(found.strangers)
+        reports = "report whose name does" if unlike == 1 else "reports whose names do"
+        lines.append(f"left out: {unlike} {reports} not match, as {found.strangers[0]}")
     if found.gone:
         lines.append(f"{len(found.gone)} traces of runs whose reports are no longer there stay, as {found.gone[0]}")
     counts = [
         f"{n} {did}" for did in ("done", "kept", "failed", "to do") if (n := sum(r.did == did for r in found.runs))
     ]
-    return "\n".join([*lines, f"{len(found.runs)} runs: {', '.join(counts)}. Manifest: {found.manifest}"])
+    return "\n".join(
+        [
+            *lines,
+            f"{len(found.runs)} run{'s' * (len(found.runs) != 1)}: {', '.join(counts)}. Manifest: {found.manifest}",
+        ]
+    )
 
 
 def _row(run: Attempt) -> list[str]:

@@ -9,6 +9,7 @@ import click
 
 from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import FORCE, INPUT, OUTPUT, format_option, group_of, group_options, option
+from nsys2prv.cli.text_table import ms
 from nsys2prv.model.quantities import parse_span
 from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.execution import Execution
@@ -50,7 +51,9 @@ def command(trace: Path, output: Path, time: str, force: bool, form: str, **give
         endings = [path.suffix for path in result.beside]
         files = f"{result.prv} ({', '.join(endings)})" if endings else f"{result.prv}"
         size = f"{result.lines:,} lines of {result.read:,}, {bytes_text(result.size)}"
-        click.echo(f"Wrote {files}: {result.start} to {result.end} ns of {trace.name}, {size}.")
+        click.echo(f"Wrote {files}: {ms(result.start)} to {ms(result.end)} ms of {trace.name}, {size}.")
+        if result.start:
+            click.echo(f"  time 0 of it is {ms(result.start)} ms of {trace.name}")
         if result.split:
             click.echo(f"  {result.split:,} messages left out: they reach across a border")
         if missing := [ending for ending in (".pcf", ".row") if ending not in endings]:

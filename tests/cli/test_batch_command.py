@@ -37,11 +37,11 @@ def test_a_table_and_the_exit_code_tell_what_was_done(cli: Command, root: Path, 
     assert ["8", "failed", "new", "1"] in lines
     assert "failed: 8: " in said.out
     assert "truncated" in said.out
-    assert "left out: 1 reports whose names do not match" in said.out
+    assert "left out: 1 report whose name does not match" in said.out
     assert "2 runs: 1 done, 1 failed." in said.out
     (root / "8_n0_0.sqlite").unlink()
     again = cli("batch", root, "-o", tmp_path / "out", "--group", "%job_%node_%rank", "--only", "kernels,mpi")
-    assert (again.code, "1 runs: 1 kept." in again.out) == (0, True)
+    assert (again.code, "1 run: 1 kept." in again.out) == (0, True)
     assert "1 traces of runs whose reports are no longer there stay, as 8" not in again.out, "8 has no trace"
 
 
@@ -65,11 +65,13 @@ def test_quiet_names_failures_only(cli: Command, root: Path, tmp_path: Path) -> 
 def test_a_dry_run_writes_nothing(cli: Command, root: Path, tmp_path: Path) -> None:
     said = cli("batch", root, "-o", tmp_path / "out", "--dry-run")
     assert said.code == 0
-    assert "1 runs: 1 to do." in said.out
+    assert "1 run: 1 to do." in said.out
     assert not (tmp_path / "out").exists()
 
 
 def test_wrong_usage_is_one_line(cli: Command, root: Path, tmp_path: Path) -> None:
+    said = cli("batch", next(root.rglob("*.sqlite")), "-o", tmp_path / "out")
+    assert (said.code, "this is a file; give the folder" in said.err) == (2, True)
     for options in (["--group", "%rank"], ["--only", "nothing"], ["--max-size", "huge"]):
         said = cli("batch", root, "-o", tmp_path / "out", *options)
         assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)

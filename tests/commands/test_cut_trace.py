@@ -86,7 +86,8 @@ def test_its_comments_say_what_was_cut(translations: Runs, cli: Command, output:
     whole = translations.default("mpi-halo")
     said = cli("cut", whole.prv, "-o", output, "--time", "1810ms:1.95s")
     assert said.code == 0
-    assert "1810000000 to 1950000000 ns of mpi-halo.default.prv" in said.out
+    assert "1810.000 to 1950.000 ms of mpi-halo.default.prv" in said.out
+    assert "time 0 of it is 1810.000 ms of mpi-halo.default.prv" in said.out
     lines = [line for line in output.with_suffix(".prv").read_text().splitlines()[1:] if line.startswith("#")]
     before = [line for line in whole.prv.read_text().splitlines()[1:] if line.startswith("#")]
     assert lines[: len(before)] == before

@@ -91,8 +91,8 @@ def test_reports_whose_names_do_not_match_are_told(tmp_path: Path) -> None:
     ("group", "says"),
     [
         ("%node_%rank", "no field names the run"),
-        ("%job-%rank", "none of 1 reports has a name like"),
-        ("%job(%rank", "none of 1 reports"),
+        ("%job-%rank", "no report has a name like %job-%rank, only "),
+        ("%job(%rank", "no report has a name like "),
     ],
 )
 def test_a_pattern_that_finds_nothing_is_refused(group: str, says: str, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nsys2prv.errors import UsageError
+from nsys2prv.model.words import few
 from nsys2prv.report.discover import reports_below, without_ending
 
 # Fields in which the reports of one run differ; all others name the run.
@@ -27,6 +28,8 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[RunReports], l
 
     Without a pattern a folder with reports directly in it is a run. Raises UsageError.
     """
+    if root.is_file():
+        raise UsageError(f"{root}: this is a file; give the folder that holds the runs")
     if not root.is_dir():
         raise UsageError(f"{root}: there is no such folder; give the one that holds the runs")
     try:
@@ -44,7 +47,8 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[RunReports], l
         else:
             found.setdefault(key, []).append(report)
     if not found:
-        said = f"none of {len(strangers)} reports has a name like {group}" if strangers else "no reports in this folder"
+        names = few([report.name for report in strangers])
+        said = f"no report has a name like {group}, only {names}" if strangers else "no reports in this folder"
         raise UsageError(f"{root}: {said}; `nsys2prv batch --help` explains what a run is")
     between = "/" if group is None else "_"
     named: dict[str, RunReports] = {}
