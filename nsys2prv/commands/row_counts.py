@@ -12,8 +12,8 @@ from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.encode.encode import WindowCounts
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.trace_rows import NO_ROW
 
 
 class RowCounts(NamedTuple):

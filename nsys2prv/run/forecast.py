@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from nsys2prv.errors import UsageError
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.model.units import bytes_text
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Measured with Paraver on real traces: bytes it loads a second, bytes of memory a byte of trace.
 LOAD_BYTES_PER_SECOND = 6_000_000

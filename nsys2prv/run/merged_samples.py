@@ -11,8 +11,8 @@ import polars as pl
 
 from nsys2prv.intervals.sampling import LONG_GAP
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.trace_rows import NO_ROW
 
 PIECE = {
     "report": pl.Int64(),

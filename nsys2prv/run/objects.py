@@ -13,17 +13,16 @@ from nsys2prv.errors import UsageError
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
 from nsys2prv.model.words import NAMES_SHOWN, few
-from nsys2prv.paraver.lines import RowNumbers
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.tasks import RecordedProcess, Task
+from nsys2prv.run.trace_rows import NO_ROW, TraceRows
 
 # 65,535 CPUs crash Paraver, and every row has one.
 MAX_ROWS = 65534
 # Threads that the profiler itself runs inside the process.
 PROFILER_THREAD = r"^\[?NSys\b|^CUPTI worker thread$"
-NO_ROW = -1
 
 _KIND_ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
 _ROW_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
@@ -39,28 +38,6 @@ class RowDecisions(NamedTuple):
 
     gpu_users: pl.DataFrame
     threads: frozenset[tuple[int, int]]
-
-
-class TraceRows(NamedTuple):
-    """The rows of a trace in order: for each its task, thread and CPU (all 1-based), and label."""
-
-    task: npt.NDArray[np.int64]
-    thread: npt.NDArray[np.int64]
-    cpu: npt.NDArray[np.int64]
-    label: tuple[str, ...]
-    # Kind of each row: STREAM, THREAD or GPU.
-    kind: tuple[str, ...]
-    # GPU's number on its host, and stream; NO_ROW if a row has none.
-    gpu: npt.NDArray[np.int64]
-    stream: npt.NDArray[np.int64]
-    # First of the rows that are lanes of one stream, thread or GPU. A label does not tell: streams of two contexts may
-    # have one.
-    first_lane: npt.NDArray[np.int64]
-
-    @property
-    def numbers(self) -> RowNumbers:
-        """Return the numbers by which lines of the trace name the rows."""
-        return RowNumbers(self.cpu, self.task, self.thread)
 
 
 class Objects(NamedTuple):

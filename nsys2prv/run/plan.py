@@ -26,13 +26,14 @@ from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
 from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
 from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
-from nsys2prv.run.objects import NO_ROW, Objects, RowDecisions, build_objects
+from nsys2prv.run.objects import Objects, RowDecisions, build_objects
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.run_lines import run_lines
 from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.steady import Window
 from nsys2prv.run.tasks import Task, find_tasks, known_ranks, rank_warnings, with_ranks
+from nsys2prv.run.trace_rows import NO_ROW
 
 NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"

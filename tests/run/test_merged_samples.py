@@ -10,8 +10,8 @@ from synthetic import summary
 from nsys2prv.model.interning import GPU, PLACE, Place
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.report_summary import PLACE_USE, SAMPLE_EDGE, Summary
+from nsys2prv.run.trace_rows import NO_ROW
 
 Edges = list[tuple[int, int, bool]]
 

@@ -19,7 +19,7 @@ from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, Spans, intersection, time_in
 from nsys2prv.model.words import short
-from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Functions of the evidence, and of a sentence at most.
 IN_EVIDENCE, IN_TEXT = 5, 3

@@ -54,9 +54,9 @@ from nsys2prv.model.interning import STREAM
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Families that analysis reads. GPU metrics are stored one by one.
 GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)

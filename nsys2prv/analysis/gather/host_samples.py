@@ -22,8 +22,9 @@ from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import THREAD
 from nsys2prv.report import schema
 from nsys2prv.report.report import open_report
-from nsys2prv.run.objects import NO_ROW, PROFILER_THREAD
+from nsys2prv.run.objects import PROFILER_THREAD
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Samples of host threads. `row`: NO_ROW for a thread without one; `time`: ns of the trace; `family`: CPU_SAMPLES or
 # PYTHON_SAMPLES; `function`: the innermost one, of Python samples that of the program's own code; `file`: its module

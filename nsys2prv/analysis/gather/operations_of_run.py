@@ -19,8 +19,8 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.match.match import joined_ends
 from nsys2prv.pipeline.match.sequences import continue_sequences
 from nsys2prv.run.matching.arrivals import OPERATION, ROLES, with_arrivals, with_operation
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Columns of places by which a stream is found, and its context.
 _STREAM, _CONTEXT = ("process", "context", "stream"), ("process", "context")

@@ -12,9 +12,9 @@ from nsys2prv.analysis.frames import Sampled
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.pipeline.extract.metric_files import read_pieces
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.trace_rows import NO_ROW
 
 
 def samples_of(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled]:

@@ -14,9 +14,9 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Mask, Span
 from nsys2prv.pipeline.store.spill import read_spill
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill, Summary
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Families of device activity, and of calls, with their kinds.
 KINDS: dict[str, str] = {f.name: f.work for f in FAMILIES if f.work}

@@ -14,7 +14,7 @@ from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import length, whole_with_ns
 from nsys2prv.families.family import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times
-from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
 # call to the start on the device; `call_ns`: time in the calls, of which one that launched several kernels is shared

@@ -16,8 +16,8 @@ from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import STREAM
 from nsys2prv.report.identity import Gpu
 from nsys2prv.run.hosts import Host, host_numbers
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.trace_rows import NO_ROW
 
 
 def find_devices(

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from nsys2prv.run.objects import NO_ROW, PROFILER_THREAD
+from nsys2prv.run.objects import PROFILER_THREAD
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.trace_rows import NO_ROW
 
 
 def undrawn_tasks(plan: Plan, r: int) -> npt.NDArray[np.int64]:

@@ -29,9 +29,9 @@ from nsys2prv.pipeline.store.spill import read_combinations, read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.numbering import Numbering
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.trace_rows import NO_ROW
 
 # Report and family of lines that come from no report.
 NO_REPORT = -1

@@ -27,10 +27,10 @@ from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.matching.match_keys import KEY_LIMIT, Keys
 from nsys2prv.run.matching.messages import JOINED, MatchCounts, check_collectives, match_messages
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 from nsys2prv.run.saved_plan import for_workers, read_saved, save
+from nsys2prv.run.trace_rows import NO_ROW
 
 
 class MatchedPartition(NamedTuple):

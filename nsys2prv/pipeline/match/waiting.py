@@ -22,8 +22,8 @@ from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals, with_arrivals, with_operation
-from nsys2prv.run.objects import NO_ROW
 from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.trace_rows import NO_ROW
 
 # One activity that carries operations: its begin (`time`) and end, row of the trace, and ARRIVAL.
 ACTIVITY = ("time", "end", "row")

@@ -11,7 +11,7 @@ from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.errors import ReportError
 from nsys2prv.intervals.spans import one_span
-from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.trace_rows import NO_ROW
 
 OF_LAUNCHING = "samples of launching threads in these times"
 BUSY = "k @0 5-100, k @800 805-990"

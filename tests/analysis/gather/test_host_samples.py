@@ -11,7 +11,7 @@ from exports import MAIN, PROCESS, export, in_parquet, tid
 import nsys2prv
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.families.host.stacks import NO_STACK
-from nsys2prv.run.objects import NO_ROW
+from nsys2prv.run.trace_rows import NO_ROW
 
 DATA = Path(__file__).parents[2] / "data"
 WORKER, PROFILER, STRANGER = tid(101), tid(102), tid(7, 7)
