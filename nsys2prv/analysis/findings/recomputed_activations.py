@@ -57,7 +57,7 @@ def recomputed_activations(case: Case) -> Iterator[Finding]:
             "kernels": round(case.of_device(found.height)),
         },
         confidence="medium",
-        command="nsys2prv analyze RUN --show kernels,phases",
+        command="nsys2prv analyze RUN --show kernels,iterations",
         cfg="analysis/kernel_time_by_class",
         at_ns=int(found.select(at_longest("ns")).item()),
         severity="medium" if cost >= MEDIUM.value * case.iteration_ns else "low",
