@@ -101,7 +101,7 @@ def _lasting(case: Case, late: Latecomer) -> Finding:
         "late-rank",
         _title(case, late, cause, delay, cost, in_few),
         cost,
-        _advice(case, late.member, cause, seen, delay, in_few),
+        _advice(case, late.member, cause, seen, delay, cost, in_few),
         ranks=(late.member,),
         iterations=case.iterations,
         evidence={
@@ -149,7 +149,7 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
         "late-rank",
         f"{what} delays {_whom(late.waiting)} by {_how_long(case, cause, late.ns, cost, in_few)}",
         cost,
-        _advice(case, late.rank, cause, seen, late.ns, in_few),
+        _advice(case, late.rank, cause, seen, late.ns, cost, in_few),
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
@@ -174,11 +174,13 @@ def _seen(case: Case, rank: int, cause: ChiefCause | None) -> Seen:
     return seen_functions(case, kept_time(case.analysis), rank, waiting=bool(_system_call(case, rank, cause)))
 
 
-def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen, delay_ns: float, in_few: str) -> str:
+def _advice(
+    case: Case, rank: int, cause: ChiefCause | None, seen: Seen, delay_ns: float, cost_ns: float, in_few: str
+) -> str:
     """Return what to do about a late rank.
 
-    `seen`: what samples say of its host; `delay_ns`: how long others wait for it (ns of an iteration); `in_few`: words
-    on the few iterations in which they do (see few_iterations).
+    `seen`: what samples say of its host; `delay_ns`: how long others wait for it, and `cost_ns` what the run would gain
+    (ns of an iteration); `in_few`: words on the few iterations in which they wait (see few_iterations).
     """
     of_mpi = (case.exposed["kind"] == MPI).any()
     if cause and cause.kind == TRANSFER and not _in_messages(case, rank):
@@ -218,9 +220,17 @@ def _advice(case: Case, rank: int, cause: ChiefCause | None, seen: Seen, delay_n
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)
         or _own_call(case, rank, cause, seen)
-        or f"See what the host of rank {rank} does before {before}: {seen.text or causes}"
+        or f"{_if_all_are_slow(case, delay_ns, cost_ns)} what the host of rank {rank} does before {before}: "
+        f"{seen.text or causes}"
         f"{advice_on_garbage(case, seen, in_few)}.{posted}"
     )
+
+
+def _if_all_are_slow(case: Case, delay_ns: float, cost_ns: float) -> str:
+    """Return the begin of a sentence on what a host does, after one that says if hosts of other ranks are slow, too."""
+    starved = case.idle("launching").mean_ns >= MEDIUM.value * case.iteration_ns
+    slow = "Hosts of other ranks have little time to spare, too: launching less helps every rank. Then see"
+    return slow if starved and gains_less(cost_ns, delay_ns) else "See"
 
 
 def _in_messages(case: Case, rank: int) -> bool:

@@ -223,6 +223,23 @@ def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
 
 
+@pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])
+def test_the_advice_on_a_late_host_says_if_the_others_are_slow_too(busy: bool) -> None:
+    """Rank 0 waits for the AllReduce of rank 1, and its own last kernels are launched late, or at once."""
+    own = (
+        "n @190 205-905, k @700 905-950, k @701 950-990, wait 710-990"
+        if busy
+        else "n @10 205-905, k @11 905-950, k @12 950-990, wait 20-990"
+    )
+    late = "k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990"
+    found = findings_of(program(f"0| k @0 5-200, {own}\n1| {late}"))["late-rank"]
+    assert found.title.startswith("Rank 1's host work before `NCCL AllReduce` delays rank 0")
+    said = (
+        "Hosts of other ranks have little time to spare, too: launching less helps every rank. Then see what the host"
+    )
+    assert found.advice.startswith(said if busy else "See what the host of rank 1 does")
+
+
 def test_a_host_without_a_device_that_waits_says_nothing_of_the_others() -> None:
     found = findings_of(program(ALL_BUSY + "2| wait 0-990"))
     assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
