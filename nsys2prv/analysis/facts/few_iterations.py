@@ -30,16 +30,15 @@ def waiting_in_few(case: Case, ranks: Sequence[int], delay_ns: float) -> str:
 
 
 def in_few(times: pl.Series) -> str:
-    """Return ` (nearly all in 3 of 20 iterations)` if less than half of iterations hold it, else nothing.
+    """Return ` (nearly all in 3 of 20 iterations)` if less than half of iterations hold nearly all of it, else "".
 
-    `times`: ns of each iteration. Of the fewest with NEARLY_ALL those count that are like the mean of these, and others
-    that are.
+    `times`: ns of each iteration. The number is that of the fewest iterations that hold NEARLY_ALL, or, if that is
+    more, of all iterations as long as these: half of their mean or more.
     """
     if len(times) < FEWEST_PLACES.value or not times.sum():
         return ""
     longest = np.sort(times.to_numpy())[::-1]
     fewest = int((longest.cumsum() < NEARLY_ALL.value * longest.sum()).sum()) + 1
     like = int((longest >= LIKE_MOST.value * longest[:fewest].mean()).sum())
-    return (
-        f" (nearly all in {like} of {len(times)} iterations)" if max(fewest, like) < RECURS.value * len(times) else ""
-    )
+    held_by = max(fewest, like)
+    return f" (nearly all in {held_by} of {len(times)} iterations)" if held_by < RECURS.value * len(times) else ""

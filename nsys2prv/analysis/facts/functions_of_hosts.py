@@ -50,6 +50,8 @@ COMPUTING_MODULES = (
 )
 OPERATOR_MODULE = r"^libtorch_cpu\b"
 OPERATORS = r"^at::(?:native::[\w:]*kernel|vec::)|\b(?:cpublas|AVX2|AVX512|DEFAULT)::"
+# Functions that move or fill memory, which a device need not do.
+MOVES = r"(?i)copy|fill|_contig|memset|memmove"
 # Functions of CPython that hardly anything but a garbage collection calls.
 COLLECTING = (
     r"^(?:gc_collect\w*|_Py(?:Dict|Tuple)_MaybeUntrack|_PyObject_VisitManagedDict|PyObject_IS_GC|delete_garbage"
@@ -58,7 +60,8 @@ COLLECTING = (
 # What samples are counted for, in order of the fields of Seen.
 _FILE, _FUNCTION = pl.col("file"), pl.col("function")
 _KINDS = (
-    _FILE.str.contains(COMPUTING_MODULES) | (_FILE.str.contains(OPERATOR_MODULE) & _FUNCTION.str.contains(OPERATORS)),
+    (_FILE.str.contains(COMPUTING_MODULES) | (_FILE.str.contains(OPERATOR_MODULE) & _FUNCTION.str.contains(OPERATORS)))
+    & ~_FUNCTION.str.contains(MOVES).fill_null(False),
     _FILE.str.contains(INTERPRETER),
     _FILE.str.contains(INTERPRETER) & _FUNCTION.str.contains(COLLECTING),
 )
@@ -86,14 +89,14 @@ class Seen(NamedTuple):
 
 
 def see_samples(run: Run, seen: Seen) -> str:
-    """Return the words on samples of hosts: what they say, else how to draw those of the reports, else to record some.
+    """Return the words on samples of hosts: what they say, else how to see those of the reports, else to record some.
 
     `seen`: of the time that a finding speaks of.
     """
     if seen.text:
         return seen.text
-    if held := _held(run):
-        return f"the reports hold samples (nsys2prv translate RUN --also {','.join(held)})"
+    if _held(run):
+        return "the reports hold samples (nsys2prv analyze RUN --show host-samples)"
     return "record CPU samples or Python stacks (nsys profile --sample=process-tree --python-sampling=true)"
 
 

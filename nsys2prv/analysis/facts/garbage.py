@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.functions_of_hosts import Seen
-from nsys2prv.analysis.facts.thresholds import COLLECTING, COMPUTING, INTERPRETER_ALONE
+from nsys2prv.analysis.facts.thresholds import ALL_COLLECTING, COLLECTING, INTERPRETER_ALONE
 
 
 def garbage_collection(case: Case) -> str:
@@ -14,13 +14,13 @@ def garbage_collection(case: Case) -> str:
 
 
 def advice_on_garbage(case: Case, seen: Seen, in_few: str) -> str:
-    """Return the words on a host that collects garbage, or may do so, to follow what samples say; else an empty text.
+    """Return the end of a sentence on samples, if their host collects garbage or may do so; else an empty text.
 
     `seen`: samples of hosts that are in no call of the system or of CUDA then; `in_few`: words on the few iterations
     with nearly all of that time (see few_iterations). A loop in Python has most samples in the interpreter, too, and
     some in collections.
     """
     alone = bool(in_few) and seen.interpreter >= INTERPRETER_ALONE.value
-    if seen.collecting >= (COLLECTING.value if alone else COMPUTING.value):
+    if seen.collecting >= (COLLECTING.value if alone else ALL_COLLECTING.value):
         return f"; that is {garbage_collection(case)}"
     return f"; that may be {garbage_collection(case)}, or a loop in Python" if alone else ""

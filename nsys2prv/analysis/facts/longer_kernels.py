@@ -17,6 +17,7 @@ from nsys2prv.analysis.facts.thresholds import (
     LIKE_LAUNCHES,
     MOST_OF_LONGER,
     NAMED_KERNEL,
+    NEARLY_ALL,
     SLOW_KERNELS,
 )
 from nsys2prv.analysis.frames import NCCL
@@ -33,6 +34,10 @@ MORE_DATA = (
     "It has more data in as many launches: even that out (rows of batches and tables, tokens of experts, lengths of "
     "sequences)."
 )
+OTHER_KERNELS = (
+    "It runs other kernels in as many launches: compare the types (FP32, BF16), shapes and layouts of its data, and "
+    "the versions of its libraries, with those of others."
+)
 OTHER_DATA = (
     "Its other kernels take no longer, so that the GPU is not slow: its data makes these work longer (tokens of an "
     "expert, rows that are looked up, lengths of sequences); even that out."
@@ -42,7 +47,7 @@ SLOWER = (
     "CLOCK,PERFORMANCE,TEMPERATURE,POWER)."
 )
 # Why kernels take longer than on other GPUs, and how many of them are named.
-WHYS = LAUNCHES, GRIDS, SIZES, LONGER = ("launches", "grids", "sizes", "longer")
+WHYS = LAUNCHES, GRIDS, OTHERS, LONGER = ("launches", "grids", "others", "longer")
 MOST_NAMED = 2
 
 
@@ -83,7 +88,7 @@ class _Kernels(NamedTuple):
         return {
             LAUNCHES: counts,
             GRIDS: f"as many launches with {self.blocks / max(self.usual_blocks, 1):.1f} times as many blocks",
-            SIZES: f"{'as many launches' if launches == usual else counts}, of other sizes, {times}",
+            OTHERS: f"{'as many launches' if launches == usual else counts}, of other kernels, {times}",
             LONGER: f"the same launches and grids, {times}",
         }[self.why]
 
@@ -97,6 +102,12 @@ def advice_on_longer(case: Case, device: int, others: Collection[int], excess_ns
     factor = kernel_factors(case).get(device)
     if factor is not None and factor.slow:
         return f"Nearly all of its kernels take {factor.factor:.2f} times as long as the same ones on others: {SLOWER}"
+    models = [one.model for one in case.run.hardware]
+    alike = [other for other in others if not models or models[other] == models[device]]
+    if others and not alike:
+        there = ", ".join(sorted({models[other] for other in others}))
+        return f"Its GPU is of another model ({models[device]}, others: {there}): give it a share that fits its speed."
+    others = alike
     every = _compared(case, device, others)
     if sum(one.excess for one in every) <= max(0, MOST_OF_LONGER.value * excess_ns * case.step_count):
         return f"Share the work evenly: compare its kernels with another's. {UNDECIDED}"
@@ -114,9 +125,13 @@ def _in_words(case: Case, one: _Kernels, excess: float) -> tuple[str, str]:
 
 
 def _compared(case: Case, device: int, others: Collection[int]) -> list[_Kernels]:
-    """Return the kernels of the window of a device, compared with those of others; none without known grids."""
-    kernels = case.kernels.filter(pl.col("device").is_in([device, *others]))
-    if not others or kernels.is_empty() or kernels["shape"].null_count():
+    """Return the kernels of the window of a device, compared with those of others; none without known grids.
+
+    Kernels whose grid is not known are left out, if they take a small part of the time.
+    """
+    every = case.kernels.filter(pl.col("device").is_in([device, *others]))
+    kernels = every.drop_nulls("shape")
+    if not others or kernels.is_empty() or int(kernels["ns"].sum()) < NEARLY_ALL.value * int(every["ns"].sum()):
         return []
     here, named, key = pl.col("device") == device, ["family", "name"], ["family", "what"]
     by_name = kernels.group_by("device", pl.col(named).cast(pl.String)).agg(
@@ -156,7 +171,7 @@ def _why() -> pl.Expr:
         pl.when(more("launches", "usual_launches") | (pl.col("usual_launches") == 0))
         .then(pl.lit(LAUNCHES))
         .when(unlike)
-        .then(pl.lit(SIZES))
+        .then(pl.lit(OTHERS))
         .when(more("blocks", "usual_blocks"))
         .then(pl.lit(GRIDS))
         .otherwise(pl.lit(LONGER))
@@ -164,11 +179,22 @@ def _why() -> pl.Expr:
 
 
 def _conclusion(every: list[_Kernels], named: list[_Kernels], excess: float) -> str:
-    """Return what follows from the kernels of a device: more launches, more data, other data, or what to compare."""
+    """Return what follows from the kernels of a device: more launches, more data, other data, or what to compare.
+
+    Libraries choose other kernels for larger data, but for other types, too: larger grids, or more blocks in all of the
+    other kernels, tell that there is more data.
+    """
     of = {why: sum(max(one.excess, 0) for one in every if one.why == why) for why in WHYS}
-    least, more_data = MOST_OF_LONGER.value * excess, of[GRIDS] + of[SIZES]
-    if of[LAUNCHES] + more_data >= least:
+    larger = any(
+        one.why == GRIDS
+        or (one.why == OTHERS and one.usual_blocks and one.blocks > (1 + LIKE_LAUNCHES.value) * one.usual_blocks)
+        for one in named
+    )
+    least, more_data = MOST_OF_LONGER.value * excess, of[GRIDS] + of[OTHERS]
+    if of[LAUNCHES] + (more_data if larger else of[GRIDS]) >= least:
         return MORE_LAUNCHES if of[LAUNCHES] >= more_data else MORE_DATA
+    if of[OTHERS] >= least:
+        return OTHER_KERNELS
     rest = [one for one in every if one not in named]
     as_long = sum(one.ns for one in rest) < SLOW_KERNELS.value * sum(one.usual_ns for one in rest)
     in_few = sum(one.excess for one in named if one.why == LONGER) >= FEW_KERNELS.value * excess

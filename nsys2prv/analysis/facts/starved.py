@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.facts.gaps import idle_gaps, starved_time
+from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, starved_time
 from nsys2prv.analysis.facts.launchers import Launchers, time_in_system
 from nsys2prv.analysis.facts.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI
@@ -48,6 +48,11 @@ def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame) -> p
     `begins`: see step_begins.
     """
     idle = idle_gaps(analysis, starved_time(analysis.window))
+    return _by_iteration(parts_of_gaps(analysis, launchers, idle), begins, idle.users["device"].unique().sort())
+
+
+def parts_of_gaps(analysis: Analysis, launchers: Launchers, idle: Gaps) -> pl.DataFrame:
+    """Return PARTS of each idle time (ns), with its device and start (ns of the trace), in order of `idle.found`."""
     axis, users, gaps = idle
     blocked = {kind: _together(axis, users, own) for kind, own in _blocked(analysis, launchers).items()}
     # A time counts once: memory that is allocated to load data is loading.
@@ -68,8 +73,7 @@ def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame) -> p
         )
     )
     timed = timed.with_columns(synchronized=_without_lead(timed))
-    timed = timed.with_columns(launching=pl.col("rest") - pl.col("synchronized"))
-    return _by_iteration(timed, begins, users["device"].unique().sort())
+    return timed.with_columns(launching=pl.col("rest") - pl.col("synchronized"))
 
 
 def longest_at(starved: pl.DataFrame, part: str) -> int | None:

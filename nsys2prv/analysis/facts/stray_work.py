@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.chief_cause import ChiefCause
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.thresholds import STRAY
+from nsys2prv.analysis.facts.thresholds import STRAY, STRAY_KERNELS
 from nsys2prv.analysis.frames import KERNEL
 from nsys2prv.analysis.graph.critical_path import COPYING
 from nsys2prv.analysis.interval_frames import cut_with_ns
@@ -43,11 +43,13 @@ class StrayWork(NamedTuple):
     at: int
 
 
+@once
 def stray_work(case: Case) -> StrayWork | None:
     """Return the stray work on the GPU that has the most of it, in kernels; None without any.
 
     A rank is at home on the GPU on which it works longest. It strays where it launches a kernel an iteration or more on
-    a GPU on which another rank is at home, and works there for a small part of the time of its home.
+    a GPU on which another rank is at home, and works there for a small part of the time of its home. In a window
+    without iterations it launches a share of its kernels there: set-up may launch some.
     """
     work = cut_with_ns(case.run.work, case.analysis.window.spans)
     kernels = (pl.col("kind") == KERNEL).sum()
@@ -55,11 +57,11 @@ def stray_work(case: Case) -> StrayWork | None:
     used = used.sort("task", "ns", "device", descending=[False, True, False])
     homes = used.group_by("task", maintain_order=True).first()
     owners = homes.sort("ns", "task", descending=[True, False]).unique("device", keep="first", maintain_order=True)
-    away = used.join(homes.select("task", home="device", home_ns="ns"), on="task")
+    away = used.join(homes.select("task", home="device", home_ns="ns", home_kernels="kernels"), on="task")
     away = away.join(owners.select("device", owner="task"), on="device")
     strays = away.filter(
         pl.col("device") != pl.col("home"),
-        pl.col("kernels") >= case.step_count,
+        pl.col("kernels") >= (case.step_count if case.iterations else STRAY_KERNELS.value * pl.col("home_kernels")),
         pl.col("ns") < STRAY.value * pl.col("home_ns"),
     )
     if strays.is_empty():
@@ -83,6 +85,10 @@ def advice_on_peer_copies(case: Case, rank: int, cause: ChiefCause | None) -> st
     """Return what to do about a rank that is late as it copies between GPUs; else ""."""
     if cause is None or cause.kind != COPYING or cause.name != BETWEEN_DEVICES:
         return ""
+    if (stray := stray_work(case)) and rank in stray.ranks:
+        return (
+            f"Rank {rank} works on GPU {case.run.devices[stray.device].gpu}, too: see the finding on its kernels there."
+        )
     return (
         f"See why rank {rank} copies between GPUs, and others do not: its data lies on the GPU of another rank. "
         f"{OWN_DEVICE.of(case.framework)}"

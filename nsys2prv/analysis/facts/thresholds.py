@@ -57,6 +57,7 @@ BLOCKED = Threshold(
     200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"
 )
 MANY_GRAPHS = Threshold(10, "graphs", "programs make a few before their loop, as one for each size of a batch")
+STRAY_KERNELS = Threshold(0.02, "of the kernels at home", "without iterations: set-up launches a few elsewhere")
 STRAY = Threshold(0.5, "of the time at home", "a rank that works on two GPUs alike was given both of them")
 SHORT_KERNEL = Threshold(
     30_000, "ns", "a launch with its framework costs the host 10 to 30 us: a host stays ahead of longer ones"
@@ -84,6 +85,7 @@ NAMED_FUNCTION = Threshold(0.2, "of the samples", "a function with less is one o
 NAMED_TOO = Threshold(0.1, "of the samples", "beside a function with more, less hardly matters")
 COMPUTING = Threshold(0.5, "of the samples", "with less of it, the host does other things than to compute")
 INTERPRETER_ALONE = Threshold(0.8, "of the samples", "code in Python that calls libraries has a third or more in these")
+ALL_COLLECTING = Threshold(0.5, "of the samples", "with less of it, a host does other things, too")
 COLLECTING = Threshold(
     0.02, "of the samples", "functions of a collection that have names: where a million objects are collected, 6 %"
 )

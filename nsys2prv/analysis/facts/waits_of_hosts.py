@@ -123,5 +123,5 @@ def _iterations_with_copies(case: Case, rank: int) -> int:
 
 
 def times_text(number: float) -> str:
-    """Return how many times, in words: `never`, `once`, `12 times`."""
+    """Return how many times, in words: `never`, `hardly ever`, `once`, `12 times`."""
     return {0: "hardly ever" if number else "never", 1: "once"}.get(round(number), f"{number:.0f} times")

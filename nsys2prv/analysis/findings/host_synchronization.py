@@ -29,8 +29,9 @@ _WAIT = Words(
     jax="and put steps whose results are not needed at once into lax.scan or lax.fori_loop.",
 )
 _COMPUTE_THERE = (
-    "The host waits for a copy from the device, works, and copies data to it: what it computes there the device can "
-    "compute without that wait."
+    "The host waits for a copy from the device, works, and copies data to it. What it computes with the copied data "
+    "the device can compute without that wait; the next input can be ready before (a thread, pinned memory, a stream "
+    "of its own)."
 )
 # The host needs no answer to launch on: the device keeps the order of its streams.
 _DO_NOT_POLL = (

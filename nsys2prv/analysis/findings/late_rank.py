@@ -17,7 +17,7 @@ from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.garbage import advice_on_garbage, garbage_collection
-from nsys2prv.analysis.facts.host_compute import advice_on_round_trips
+from nsys2prv.analysis.facts.host_compute import advice_on_trips
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import Latecomer, gains_less, latecomer_ranks
 from nsys2prv.analysis.facts.longer_call import longer_call
@@ -196,7 +196,7 @@ def _advice(
             f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
             f"before the work); else send less, earlier, or without waiting ({send})."
         )
-    if computes := advice_on_round_trips(case, rank, delay_ns, seen):
+    if computes := advice_on_trips(case, rank, delay_ns, seen):
         return computes
     if of_copies := advice_on_pageable(case, rank, cause) or advice_on_peer_copies(case, rank, cause):
         return of_copies

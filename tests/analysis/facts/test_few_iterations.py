@@ -24,6 +24,8 @@ LATE = (2, 7, 12)
         ([0] * 7 + [50, 40, 60], " (nearly all in 3 of 10 iterations)"),
         # Four hold nine tenths, and six are like these.
         ([0] * 10 + [50] * 6, " (nearly all in 6 of 16 iterations)"),
+        # One holds 71 %, and seven are needed.
+        ([0] * 11 + [5] * 8 + [100], " (nearly all in 7 of 20 iterations)"),
         ([2] * 10 + [100, 100], " (nearly all in 2 of 12 iterations)"),
         ([10] * 10 + [30, 30], ""),
         ([0] * 5 + [50] * 5, ""),

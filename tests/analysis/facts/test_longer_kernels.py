@@ -6,8 +6,8 @@ import polars as pl
 import pytest
 from programs import findings_of, of_processes, program
 
-from nsys2prv.analysis.facts.longer_kernels import MORE_DATA, MORE_LAUNCHES, OTHER_DATA, UNDECIDED
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.facts.longer_kernels import MORE_DATA, MORE_LAUNCHES, OTHER_DATA, OTHER_KERNELS, UNDECIDED
+from nsys2prv.analysis.frames import Hardware, Run
 from nsys2prv.model.frames import RECEIVE
 
 # Four kernels of 0.5 ms each, then rank 1 has more to do.
@@ -58,20 +58,29 @@ def test_larger_grids_are_more_data() -> None:
     )
 
 
-def test_kernels_of_other_names_in_as_many_launches_have_other_sizes() -> None:
-    """Libraries choose products by their sizes; those of rank 1 take nine times as long."""
+@pytest.mark.parametrize(("blocks", "follows"), [(8, OTHER_KERNELS), (32, MORE_DATA)], ids=["alike", "larger"])
+def test_other_kernels_in_as_many_launches_have_more_data_if_they_have_more_blocks(blocks: int, follows: str) -> None:
+    """Libraries choose products by their sizes, and by types; those of rank 1 take nine times as long."""
     run = uneven("k:large:attention @0 205-655", "k:small:attention @0 205-255", 655)
-    assert advice(run) == (
+    assert advice(with_blocks(run, "large", blocks)) == (
         "Share the work evenly: 100 % of what it computes longer is in attention kernels like `large` (as many "
-        f"launches, of other sizes, 9.0 times as long). {MORE_DATA}"
+        f"launches, of other kernels, 9.0 times as long). {follows}"
     )
+
+
+def test_gpus_of_other_models_are_not_compared() -> None:
+    run = uneven("k:bag:embedding @0 205-655", "k:bag:embedding @0 205-255", 655)
+    mixed = run._replace(hardware=tuple(Hardware(model) for model in ("H100", "A100", "H100")))
+    assert advice(mixed) == "Its GPU is of another model (A100, others: H100): give it a share that fits its speed."
 
 
 def test_products_that_libraries_choose_by_size_are_counted_together() -> None:
     """Rank 1 runs one of two products as another kernel, which others run, too: neither kind is launched more."""
     own = "k:large:GEMM @0 205-405, k:large:GEMM @0 405-655"
     advised = advice(uneven(own, "k:small:GEMM @0 205-230, k:large:GEMM @0 230-255", 655))
-    assert "in GEMM kernels like `large` (as many launches, of other sizes, 5.0 times as long). It has more" in advised
+    assert (
+        "in GEMM kernels like `large` (as many launches, of other kernels, 5.0 times as long). It runs other" in advised
+    )
 
 
 def test_more_launches_are_a_larger_share() -> None:

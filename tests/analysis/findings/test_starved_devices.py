@@ -141,7 +141,7 @@ def test_samples_of_the_host_that_are_there_are_not_to_be_recorded(family: str) 
         for recorded in (frozenset[str](), frozenset({family})):
             advice = findings_of(program(f"0| {line}")._replace(recorded_families=recorded))[name].advice
             assert ("nsys profile --sample" in advice) != bool(recorded)
-            assert (f"--also {family})" in advice) == bool(recorded)
+            assert ("--show host-samples)" in advice) == bool(recorded)
 
 
 def test_a_host_is_in_the_call_of_cuda_that_calls_the_system() -> None:

@@ -6,7 +6,10 @@ import polars as pl
 import pytest
 from programs import findings_of, program
 
+from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.question import Question
 
 # Rank 1 makes its input (b) on GPU 0 and copies it to its own. It takes 2 ms, and rank 0 waits.
 RUN = """
@@ -38,7 +41,11 @@ def test_no_rank_strays(line: str, kernel: str) -> None:
     assert "stray-kernels" not in findings_of(on_gpu_0(program(line), kernel))
 
 
-def test_work_of_single_iterations_does_not_stray() -> None:
+@pytest.mark.parametrize("window", ["steady", "device"])
+def test_work_of_single_iterations_does_not_stray(window: str) -> None:
     others = RUN.replace("k:b:elementwise @0 5-15, ", "").strip().splitlines()[1].split("|")[1]
-    loop = program(RUN, step1_rank1=others, step2_rank1=others, step3_rank1=others, step4_rank1=others)
-    assert "stray-kernels" not in findings_of(on_gpu_0(loop, "b"))
+    loop = on_gpu_0(program(RUN, steps=60, **{f"step{n}_rank1": others for n in range(1, 60)}), "b")
+    analysis = with_findings(analyze_run(loop, Question(metrics=(), window=window)))
+    assert "stray-kernels" not in {one.id for one in analysis.findings}
+    stray = with_findings(analyze_run(on_gpu_0(program(RUN), "b"), Question(metrics=(), window=window)))
+    assert "stray-kernels" in {one.id for one in stray.findings}
