@@ -19,6 +19,8 @@ from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES
 # Kinds of device activity, and of calls of MPI.
 KERNEL, NCCL, GRAPH, COPY = "kernel", "nccl", "graph", "copy"
 MPI = "mpi"
+# Names of copies between a host and its device, within a device, and between two.
+TO_HOST, TO_DEVICE, OF_DEVICE, BETWEEN_DEVICES = "Device-to-Host", "Host-to-Device", "Device-to-Device", "Peer-to-Peer"
 # Type of columns with few distinct texts: a number a row.
 TEXT = pl.Categorical()
 

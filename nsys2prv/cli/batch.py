@@ -114,12 +114,8 @@ def _text(found: BatchResult) -> str:
     counts = [
         f"{n} {did}" for did in ("done", "kept", "failed", "to do") if (n := sum(r.did == did for r in found.runs))
     ]
-    return "\n".join(
-        [
-            *lines,
-            f"{len(found.runs)} run{'s' * (len(found.runs) != 1)}: {', '.join(counts)}. Manifest: {found.manifest}",
-        ]
-    )
+    runs = f"{len(found.runs)} run{'s' * (len(found.runs) != 1)}"
+    return "\n".join([*lines, f"{runs}: {', '.join(counts)}. Manifest: {found.manifest}"])
 
 
 def _row(run: Attempt) -> list[str]:

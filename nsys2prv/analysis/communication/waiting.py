@@ -54,8 +54,8 @@ CARRIED = {
     **ARRIVAL,
 }
 # `bytes`: the known ones, null where none are; `ns`: time of the activities inside the window, each counted by itself;
-# `overlapped_ns`: the part while their devices
-# compute; `unmatched_ns`: time of activities whose other ranks are not known: it counts as transfer.
+# `overlapped_ns`: the part while their devices compute; `unmatched_ns`: time of activities whose other ranks are not
+# known: it counts as transfer.
 # `uncertain_ns`: waiting for ranks of other clocks that is shorter than the error of the clocks, or whose error nothing
 # tells. `hosts`: null if the communicator is not known, or operations are of both kinds.
 COMMUNICATION = {

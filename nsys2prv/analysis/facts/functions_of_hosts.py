@@ -88,15 +88,16 @@ class Seen(NamedTuple):
         return {"samples": self.samples, "functions": functions} if self.samples else {}
 
 
-def see_samples(run: Run, seen: Seen) -> str:
+def see_samples(run: Run, seen: Seen, in_table: bool = False) -> str:
     """Return the words on samples of hosts: what they say, else how to see those of the reports, else to record some.
 
-    `seen`: of the time that a finding speaks of.
+    `seen`: of the time that a finding speaks of; `in_table`: the table of host samples lists those of that time.
     """
     if seen.text:
         return seen.text
-    if _held(run):
-        return "the reports hold samples (nsys2prv analyze RUN --show host-samples)"
+    if held := _held(run):
+        command = "analyze RUN --show host-samples" if in_table else f"translate RUN --also {','.join(held)}"
+        return f"the reports hold samples (nsys2prv {command})"
     return "record CPU samples or Python stacks (nsys profile --sample=process-tree --python-sampling=true)"
 
 

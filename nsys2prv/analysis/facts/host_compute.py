@@ -15,9 +15,9 @@ from nsys2prv.analysis.facts.gaps import idle_gaps, kept_time
 from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.facts.starved import parts_of_gaps
 from nsys2prv.analysis.facts.thresholds import COMPUTING, GAINED, NEARLY_ALL, ONE_PLACE, VALUE_BYTES
+from nsys2prv.analysis.frames import TO_DEVICE, TO_HOST
 from nsys2prv.intervals.spans import Indices
 
-TO_HOST, TO_DEVICE = "Device-to-Host", "Host-to-Device"
 ON_DEVICE = Words(
     general="on the device (arrays of the framework rather than of NumPy, CuPy in place of NumPy)",
     pytorch="on the device (operations of torch rather than NumPy, an optimizer on the GPU)",

@@ -103,7 +103,8 @@ def advice_on_longer(case: Case, device: int, others: Collection[int], excess_ns
     if factor is not None and factor.slow:
         return f"Nearly all of its kernels take {factor.factor:.2f} times as long as the same ones on others: {SLOWER}"
     models = [one.model for one in case.run.hardware]
-    alike = [other for other in others if not models or models[other] == models[device]]
+    # A model that is not known may be the same.
+    alike = [other for other in others if not models or models[other] in (models[device], "") or not models[device]]
     if others and not alike:
         there = ", ".join(sorted({models[other] for other in others}))
         return f"Its GPU is of another model ({models[device]}, others: {there}): give it a share that fits its speed."

@@ -10,12 +10,10 @@ from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.chief_cause import ChiefCause
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import STRAY, STRAY_KERNELS
-from nsys2prv.analysis.frames import KERNEL
+from nsys2prv.analysis.frames import BETWEEN_DEVICES, KERNEL
 from nsys2prv.analysis.graph.critical_path import COPYING
 from nsys2prv.analysis.interval_frames import cut_with_ns
 
-# Name of copies from one GPU to another.
-BETWEEN_DEVICES = "Peer-to-Peer"
 OWN_DEVICE = Words(
     general="Choose the GPU of each process before anything else (cudaSetDevice(local rank), or CUDA_VISIBLE_DEVICES), "
     "and keep its buffers there.",
@@ -101,9 +99,8 @@ def _on_path(case: Case, strays: pl.DataFrame) -> float:
     Of their copies those between GPUs count, on whichever GPU they run. The time before a piece of work counts, too, as
     processes take turns on a GPU: the work waits for the kernels of the rank that is at home there.
     """
-    rows = case.run.work.join(strays, on=["task", "device"], how="semi").select("task", "row").unique()
-    path = case.analysis.explanation.path.filter(pl.col("task").is_in(strays["task"].to_list()))
-    there = path.join(rows, on=["task", "row"], how="semi")
+    rows = case.run.work.join(strays, on=["task", "device"], how="semi")["row"].unique()
     copies = (pl.col("kind") == COPYING) & (pl.col("name").cast(pl.String) == BETWEEN_DEVICES)
-    both = pl.concat([there, path.filter(copies).join(rows, on=["task", "row"], how="anti")])
-    return float(both.select((pl.col("end") - pl.col("start")).sum()).item()) / case.step_count
+    own = pl.col("task").is_in(strays["task"].implode()) & (pl.col("row").is_in(rows.implode()) | copies)
+    length = (pl.col("end") - pl.col("start")).sum()
+    return float(case.analysis.explanation.path.filter(own).select(length).item()) / case.step_count

@@ -10,10 +10,8 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.thresholds import HANDOVER, RECURS, VALUE_BYTES
-from nsys2prv.analysis.frames import CALLS, COPY, Run
+from nsys2prv.analysis.frames import CALLS, COPY, TO_HOST, Run
 from nsys2prv.analysis.interval_frames import whole_with_ns
-
-TO_HOST = "Device-to-Host"
 
 
 def value_waits(analysis: Analysis) -> pl.DataFrame:

@@ -12,7 +12,7 @@ from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
-from nsys2prv.analysis.frames import COPY
+from nsys2prv.analysis.frames import COPY, TO_HOST
 from nsys2prv.analysis.interval_frames import cut_with_ns
 
 # Code that waits for the device.
@@ -33,7 +33,7 @@ COPY_BESIDE = Words(
     "process.",
 )
 # What one rank may copy to its host for all: in some iterations, or in each.
-TO_HOST = Words(
+CHECKPOINT = Words(
     general="a checkpoint",
     pytorch="a checkpoint (`torch.save`, `.cpu()`)",
     jax="a checkpoint (`np.asarray` of the parameters)",
@@ -88,7 +88,7 @@ def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
     `usually`: those in iterations that are not long.
     """
     own = case.run.work.filter(pl.col("kind") == COPY, task=case.run.task_by_rank[rank])
-    to_host = own.filter(pl.col("name").cast(pl.String) == "Device-to-Host")
+    to_host = own.filter(pl.col("name").cast(pl.String) == TO_HOST)
     covered = case.usual_time() if usually else kept_time(case.analysis)
     size = cut_with_ns(to_host, covered)["bytes"].median()
     return isinstance(size, int | float) and size > VALUE_BYTES.value
@@ -101,7 +101,7 @@ def advice_on_waits(case: Case, rank: int) -> str:
         return ""
     if copies_data(case, rank):
         each = _iterations_with_copies(case, rank) >= NEARLY_ALL.value * case.step_count
-        what, remedy = (OUTPUTS, COPY_LESS) if each else (TO_HOST, COPY_BESIDE)
+        what, remedy = (OUTPUTS, COPY_LESS) if each else (CHECKPOINT, COPY_BESIDE)
         return (
             f"The host of rank {rank} waits {times_text(more[0])} an iteration on average for copies of data from its "
             f"device, as of {what.of(case.framework)}, and others {times_text(more[1])}. {remedy.of(case.framework)}"
@@ -117,7 +117,7 @@ def _iterations_with_copies(case: Case, rank: int) -> int:
     """Return in how many iterations of the window a rank copies data to its host."""
     data = (pl.col("kind") == COPY) & (pl.col("bytes") > VALUE_BYTES.value)
     own = case.run.work.filter(data, task=case.run.task_by_rank[rank])
-    copies = own.filter(pl.col("name").cast(pl.String) == "Device-to-Host").select("start").sort("start")
+    copies = own.filter(pl.col("name").cast(pl.String) == TO_HOST).select("start").sort("start")
     placed = copies.join_asof(step_begins(case.analysis), left_on="start", right_on="begin", strategy="backward")
     return placed.drop_nulls("number").filter("steady").select("repeat", "number").n_unique()
 

@@ -41,7 +41,7 @@ class _Chief(NamedTuple):
 
     `names`: of the first of them, `table`: operation, transfer_ns and exposed_transfer_ns of each; `most_of_rank_ns`:
     the exposed transfers of the rank that has most, the other sums are of all ranks; `bytes`: None if none are known;
-    `at`: begin of the longest one.
+    `known_ns`: transfers of those with known bytes; `at`: begin of the longest one.
     """
 
     kind: str
@@ -50,6 +50,7 @@ class _Chief(NamedTuple):
     transfer_ns: float
     exposed_ns: float
     bytes: float | None
+    known_ns: float
     most_of_rank_ns: float
     at: int
 
@@ -99,7 +100,6 @@ def _chief_operations(moved: pl.DataFrame) -> _Chief:
         moved.group_by("kind", "operation")
         .agg(
             pl.col("transfer_ns", "exposed_transfer_ns").sum(),
-            known_sum("bytes"),
             at=at_longest("exposed_transfer_ns", "transfers_at"),
         )
         .sort("exposed_transfer_ns", "operation", "kind", descending=[True, False, False])
@@ -107,20 +107,21 @@ def _chief_operations(moved: pl.DataFrame) -> _Chief:
     kind, at = by_operation.row(0)[0], by_operation.row(0)[-1]
     most = pl.col("exposed_transfer_ns").max()
     named = by_operation.filter(pl.col("kind") == kind, pl.col("exposed_transfer_ns") >= NAMED.value * most)
-    sums = (pl.col("transfer_ns", "exposed_transfer_ns").sum(), known_sum("bytes"))
-    transfer, exposed, size = named.select(sums).row(0)
     of_named = moved.join(named, on=["kind", "operation"], how="semi")
+    of_known = pl.col("transfer_ns").filter(pl.col("bytes").is_not_null()).sum().alias("known_ns")
+    sums = (pl.col("transfer_ns", "exposed_transfer_ns").sum(), known_sum("bytes"), of_known)
+    transfer, exposed, size, known = of_named.select(sums).row(0)
     by_rank = of_named.group_by("rank").agg(pl.sum("exposed_transfer_ns"))
     most_of_rank = float(by_rank["exposed_transfer_ns"].max() or 0)  # type: ignore[arg-type]
     names = ", ".join(named["operation"].head(OPERATIONS_NAMED))
-    return _Chief(kind, names, named, transfer, exposed, size, most_of_rank, at)
+    return _Chief(kind, names, named, transfer, exposed, size, known, most_of_rank, at)
 
 
 def _size(chief: _Chief, each: float) -> dict[str, float | None]:
     """Return bytes and GB/s as evidence, None of unknown bytes. `each`: the part of a rank and iteration."""
     if chief.bytes is None:
         return {"bytes": None, "gb_s": None}
-    rate = chief.bytes / chief.transfer_ns if chief.transfer_ns else 0.0
+    rate = chief.bytes / chief.known_ns if chief.known_ns else 0.0
     return {"bytes": round(chief.bytes * each), "gb_s": round(rate, 3)}
 
 

@@ -12,14 +12,14 @@ from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.pageable_copies import PIN
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.frames import COPY, NCCL
+from nsys2prv.analysis.frames import COPY, NCCL, TO_DEVICE, TO_HOST
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.model.units import text_ms
 
 _PAGEABLE = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
-_WITH_HOST = pl.col("name").cast(pl.String).is_in(["Host-to-Device", "Device-to-Host"])
+_WITH_HOST = pl.col("name").cast(pl.String).is_in([TO_DEVICE, TO_HOST])
 
 BESIDE_KERNELS = Words(
     general="Keep on the device what is needed again (recompute rather than offload), copy on a stream of their own "
@@ -84,9 +84,7 @@ def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:
 def _of_round_trips(case: Case) -> str:
     """Return advice where as many bytes of pageable memory come back from devices as go there; else an empty text."""
     kinds = case.analysis.memory_kinds.filter(pl.col("rank").is_null() & _PAGEABLE)
-    to_device, to_host = (
-        int(kinds.filter(pl.col("name") == name)["bytes"].sum()) for name in ("Host-to-Device", "Device-to-Host")
-    )
+    to_device, to_host = (int(kinds.filter(pl.col("name") == name)["bytes"].sum()) for name in (TO_DEVICE, TO_HOST))
     if not to_device or abs(to_device - to_host) > SAME_BYTES.value * max(to_device, to_host):
         return ""
     return (

@@ -31,7 +31,7 @@ from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
 from nsys2prv.analysis.facts.uneven_ranks import uneven_host
 from nsys2prv.analysis.facts.waits_of_hosts import COPY_BESIDE, advice_on_waits
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import MPI
+from nsys2prv.analysis.frames import MPI, OF_DEVICE
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING, call_of
 from nsys2prv.model.units import text_ms
@@ -45,8 +45,6 @@ RECEIVE_EARLY, SEND_ASIDE = (
     Words("irecv", jax="lax.ppermute", cuda="ncclRecv"),
     Words("isend", jax="lax.ppermute", cuda="ncclSend"),
 )
-# Copies that stay on devices grow with the work of a rank.
-OF_DEVICES = "Device-to-Device"
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -200,7 +198,8 @@ def _advice(
         return computes
     if of_copies := advice_on_pageable(case, rank, cause) or advice_on_peer_copies(case, rank, cause):
         return of_copies
-    if cause and cause.kind == COPYING and cause.name == OF_DEVICES:
+    if cause and cause.kind == COPYING and cause.name == OF_DEVICE:
+        # Such copies grow with the work of a rank.
         return (
             f"See why rank {rank} copies more on its device than others: a larger share of the work copies more. Let "
             "kernels write where the result is needed (out=, buffers that are swapped) rather than copy it."

@@ -260,7 +260,7 @@ def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few:
         return title, f"{first}{seen.text[:1].upper()}{seen.text[1:]}; {instead}."
     return (
         title if between or computes else "Host-bound: the device has no work while the host is busy between launches",
-        f"{first}See what the host does{place or ' between launches'}: {see_samples(case.run, seen)}"
+        f"{first}See what the host does{place or ' between launches'}: {see_samples(case.run, seen, in_table=True)}"
         f"{advice_on_garbage(case, seen, in_few) or f'; {instead}'}.",
     )
 

@@ -182,3 +182,14 @@ def test_kernels_that_communication_slows_are_named(factor: float, named: bool) 
     found = [*contention(replace(case, analysis=case.analysis._replace(explanation=explanation)))]
     # 24 ms over 2 devices and 6 iterations, of which half could be saved.
     assert [one.cost_ns for one in found] == ([1_000_000] if named else [])
+
+
+def test_the_rate_of_transfers_is_of_those_with_known_bytes() -> None:
+    run = program("0| k @0 5-500, n @10 500-905, wait 20-906\n1| k @0 5-500, n @10 500-905, wait 20-906")
+    lacking = run.parts.with_columns(bytes=pl.when(pl.col("task") == 0).then("bytes"))
+    unknown = run.work.with_columns(bytes=pl.when(pl.col("task") == 0).then("bytes"))
+    rates = [
+        findings_of(one)["exposed-transfer"].evidence["gb_s"]
+        for one in (run, run._replace(parts=lacking, work=unknown))
+    ]
+    assert rates[0] == rates[1] > 0
