@@ -11,6 +11,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.kernel_factors import kernel_factors
 from nsys2prv.analysis.facts.kernel_families import PRODUCTS
+from nsys2prv.analysis.facts.scalar_products import mainly_scalar
 from nsys2prv.analysis.facts.thresholds import (
     ALIKE_KERNELS,
     FEW_KERNELS,
@@ -37,6 +38,10 @@ MORE_DATA = (
 OTHER_KERNELS = (
     "It runs other kernels in as many launches: compare the types (FP32, BF16), shapes and layouts of its data, and "
     "the versions of its libraries, with those of others."
+)
+OTHER_TYPE = (
+    "It computes its products without tensor cores (FP32), others with them: give all ranks the same types and "
+    "settings (autocast, TF32)."
 )
 OTHER_DATA = (
     "Its other kernels take no longer, so that the GPU is not slow: its data makes these work longer (tokens of an "
@@ -117,7 +122,15 @@ def advice_on_longer(case: Case, device: int, others: Collection[int], excess_ns
     named = [longest, *(one for one in further if one.excess >= NAMED_KERNEL.value * excess)]
     (share, where), *more = [_in_words(case, one, excess) for one in named]
     said = f"{share} of what it computes longer is {where}" + "".join(f", {share} {where}" for share, where in more)
+    if longest.why == OTHERS and _computes_in_other_type(case, device, others):
+        return f"{said[0].upper()}{said[1:]}. {OTHER_TYPE}"
     return f"Share the work evenly: {said}. {_conclusion(every, named, excess)}{_received(case, device, others)}"
+
+
+def _computes_in_other_type(case: Case, device: int, others: Collection[int]) -> bool:
+    """Return True if a device computes its products without tensor cores, and none of the others does."""
+    scalar = mainly_scalar(case)
+    return device in scalar and scalar.isdisjoint(others)
 
 
 def _in_words(case: Case, one: _Kernels, excess: float) -> tuple[str, str]:

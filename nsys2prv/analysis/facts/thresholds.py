@@ -94,6 +94,9 @@ ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )
 TENSOR_TILE = Threshold(8, "depth of the tile", "products on CUDA cores have tiles 8 deep, on tensor cores 16 or more")
+MAINLY_SCALAR = Threshold(
+    0.5, "of the time of products", "a device with more of it on CUDA cores computes in another type than one with less"
+)
 TENSOR_GAIN = Threshold(
     4.0, "times", "H100 data sheet: 67 TFLOPS in FP32, 495 in TF32 and 989 in BF16, of which products reach half"
 )

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.repeated_passes import saved_by_reducing_once
-from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MEDIUM, MOSTLY_UNMATCHED, NAMED
+from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.interval_frames import at_longest, known_sum
@@ -126,13 +126,14 @@ def _size(chief: _Chief, each: float) -> dict[str, float | None]:
 
 
 def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Iterator[Finding]:
-    """Yield the host that hides what transfers cost: it is busy all the time, and devices have work all the time."""
+    """Yield the host that hides what transfers cost: it is busy all the time, and starves devices for less."""
     waits = {device.rank: case.host_waits[device.rank] for device in case.run.devices}
     if not waits or not case.iteration_ns:
         return
     busiest = min(waits, key=lambda rank: (waits[rank], rank))
     busy, idle = 1 - waits[busiest] / case.iteration_ns, case.idle("launching").mean_ns
-    if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or idle >= MEDIUM.value * case.iteration_ns:
+    # Else what the host launches late costs more than transfers, and they are no concern before that.
+    if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or idle >= exposed:
         return
     yield Finding(
         "exposed-transfer",

@@ -8,15 +8,13 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.thresholds import TENSOR_ACTIVE, TENSOR_GAIN, TENSOR_TILE
-from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.model.words import short
+from nsys2prv.analysis.facts.scalar_products import is_scalar_product, mainly_scalar, shares_of_scalar_products
+from nsys2prv.analysis.facts.thresholds import TENSOR_ACTIVE, TENSOR_GAIN
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.model.words import few_ranks, short
 
 # Names that CUTLASS gives to any kernel.
 GENERIC_NAMES = ("Kernel", "Kernel2", "device_kernel")
-# Convolutions of cuDNN that are older than tensor cores are engines without a data type in their names.
-SCALAR_NAMES = r"(?i)sgemm|scudnn|_simt_|ffma|f32f32_f32f32_f32|^(?:dgrad|wgrad)\w*_engine$"
-FAMILIES = ("GEMM", "convolution")
 USE_TENSOR_CORES = Words(
     general="Allow TF32 in the library that computes them, or compute in BF16",
     pytorch="Allow TF32 (torch.set_float32_matmul_precision('high'), and torch.backends.cudnn.allow_tf32 for "
@@ -29,14 +27,12 @@ USE_TENSOR_CORES = Words(
 
 def matrix_products(case: Case) -> Iterator[Finding]:
     """Yield the time that tensor cores would save."""
-    depth = pl.col("class").str.extract(r"\d+x\d+x(\d+)").cast(pl.Int64)
-    on_scalars = (depth <= TENSOR_TILE.value).fill_null(False) | pl.col("name").str.contains(SCALAR_NAMES)
-    product, convolution = (pl.col("class").str.starts_with(family) for family in FAMILIES)
-    chosen = (product | convolution) & on_scalars
+    chosen = is_scalar_product()
     scalar = case.analysis.kernels.filter(pl.col("rank").is_null() & chosen)
     if scalar.is_empty():
         return
     time = case.kernel_time(float(scalar["total_ns"].sum()), chosen)
+    ranks = _only_ranks(case)
     active = [
         one.mean for fit in case.analysis.metrics if "tensor" in fit.metric.lower() for one in fit.classes
         if any(name.startswith("GEMM") for name in one.classes) and one.mean is not None
@@ -47,9 +43,11 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     known_as = scalar["class"][0] if name in GENERIC_NAMES else name
     yield Finding(
         "matrix-products",
-        f"{_kinds(scalar, convolution)} do not use tensor cores (`{short(known_as, 40)}`): {time.text}",
+        f"{_kinds(scalar)}{f' of {few_ranks(ranks)}' if ranks else ''} do not use tensor cores "
+        f"(`{short(known_as, 40)}`): {time.text}",
         time.saved_at_most * (1 - 1 / TENSOR_GAIN.value),
         f"{USE_TENSOR_CORES.of(case.framework)}; give products dimensions that are multiples of 8.",
+        ranks=named_ranks(ranks),
         evidence={
             "kernels": scalar["name"].head(5).to_list(),
             "classes": scalar["class"].unique(maintain_order=True).head(5).to_list(),
@@ -64,9 +62,17 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     )
 
 
-def _kinds(kernels: pl.DataFrame, convolution: pl.Expr) -> str:
+def _only_ranks(case: Case) -> list[int]:
+    """Return the ranks that compute products on CUDA cores, if others compute theirs on tensor cores."""
+    shares, scalar = shares_of_scalar_products(case), mainly_scalar(case)
+    if not scalar or len(scalar) == len(shares):
+        return []
+    return sorted({case.run.devices[device].rank for device in scalar})
+
+
+def _kinds(kernels: pl.DataFrame) -> str:
     """Return what some kernels compute, as the subject of a sentence."""
-    found = kernels.select(convolution).to_series()
+    found = kernels["class"].str.starts_with("convolution")
     if found.all():
         return "Convolutions"
     return "Matrix products and convolutions" if found.any() else "Matrix products"

@@ -6,7 +6,14 @@ import polars as pl
 import pytest
 from programs import findings_of, of_processes, program
 
-from nsys2prv.analysis.facts.longer_kernels import MORE_DATA, MORE_LAUNCHES, OTHER_DATA, OTHER_KERNELS, UNDECIDED
+from nsys2prv.analysis.facts.longer_kernels import (
+    MORE_DATA,
+    MORE_LAUNCHES,
+    OTHER_DATA,
+    OTHER_KERNELS,
+    OTHER_TYPE,
+    UNDECIDED,
+)
 from nsys2prv.analysis.frames import Hardware, Run
 from nsys2prv.model.frames import RECEIVE
 
@@ -81,6 +88,24 @@ def test_products_that_libraries_choose_by_size_are_counted_together() -> None:
     assert (
         "in GEMM kernels like `large` (as many launches, of other kernels, 5.0 times as long). It runs other" in advised
     )
+
+
+def test_products_without_tensor_cores_on_one_rank_are_another_type() -> None:
+    """Rank 1 computes its second product in FP32, with more blocks; its first one is short."""
+    run = uneven("k:sgemm:GEMM @0 205-655", "k:nvjet:GEMM @0 205-255", 655)
+    found = findings_of(with_blocks(run, "sgemm", 32))
+    advised = found["imbalance"].advice
+    assert advised.startswith("100 % of what it computes longer is in GEMM kernels like `sgemm` (as many")
+    assert advised.endswith(OTHER_TYPE)
+    assert found["matrix-products"].title.startswith("Matrix products of rank 1 do not use tensor cores (")
+    assert found["matrix-products"].ranks == (1,)
+
+
+def test_products_without_tensor_cores_on_all_ranks_are_no_other_type() -> None:
+    run = uneven("k:sgemm:GEMM @0 205-655", "k:othersgemm:GEMM @0 205-255", 655)
+    found = findings_of(with_blocks(run, "sgemm", 32))
+    assert found["imbalance"].advice.endswith(MORE_DATA)
+    assert found["matrix-products"].title.startswith("Matrix products do not use tensor cores (")
 
 
 def test_more_launches_are_a_larger_share() -> None:

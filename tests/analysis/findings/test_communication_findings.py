@@ -127,6 +127,18 @@ def test_transfers_gain_nothing_beside_a_host_that_is_busy(waits: str, named: bo
         assert found["exposed-transfer"].evidence["exposed_transfer_ns"] == pytest.approx(5.95e6, rel=0.01)
 
 
+@pytest.mark.parametrize(("end", "named"), [(900, True), (600, False)], ids=["longer", "shorter"])
+def test_transfers_beside_a_busy_host_are_named_if_they_take_longer_than_its_late_launches(
+    end: int, named: bool
+) -> None:
+    """Devices idle from the end of the transfers to 1.05 ms of the next 10 ms, and transfers begin at 4.05 ms."""
+    line = f"k @100 105-405, n @400 405-{end}"
+    found = findings_of(program(f"0| {line}\n1| {line}", steps=70))
+    told = "exposed-transfer" in found and "gain nothing alone" in found["exposed-transfer"].title
+    assert told == named
+    assert not {"launch-bound", "host-bound"}.isdisjoint(found)
+
+
 def test_communication_that_may_be_waiting_is_no_transfer() -> None:
     line = "k @0 5-400, n @10 400-980, wait 20-985"
     run = program(f"0| {line}\n1| {line}")

@@ -8,8 +8,8 @@ from programs import GOOD, analysis_of, findings_of, program
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.elementwise_chains import elementwise_chains
+from nsys2prv.analysis.facts.scalar_products import SCALAR_NAMES
 from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
-from nsys2prv.analysis.findings.matrix_products import SCALAR_NAMES
 from nsys2prv.analysis.frames import Hardware, Run
 from nsys2prv.report.identity import Capacity
 
