@@ -7,8 +7,9 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.gaps import idle_gaps
-from nsys2prv.analysis.facts.thresholds import ONE_PLACE, RECURS
+from nsys2prv.analysis.facts.thresholds import NAMED_FUNCTION, ONE_PLACE, RECURS
 
 KEEP_SHAPES = Words(
     general="Keep shapes the same (pad, or sort into a few sizes), so that no kernel is compiled or tried again, and "
@@ -44,6 +45,16 @@ def advice_on_loading(case: Case) -> str:
     """Return what to do about code that is loaded in the loop: where kernels of FFTs run in it, about their plans."""
     keep = KEEP_SHAPES.of(case.framework)
     return f"{KEEP_PLANS.of(case.framework)} Else: {keep[0].lower()}{keep[1:]}" if has_ffts(case) else keep
+
+
+def advice_on_compiling(case: Case, seen: Seen) -> str:
+    """Return the end of a sentence on samples of hosts, if they show compilers of kernels; else an empty text.
+
+    It ends without a period.
+    """
+    if seen.compiling < NAMED_FUNCTION.value:
+        return ""
+    return f"; kernels are compiled there, as for new shapes. {KEEP_SHAPES.of(case.framework).removesuffix('.')}"
 
 
 def has_ffts(case: Case) -> bool:

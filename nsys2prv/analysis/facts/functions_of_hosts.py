@@ -25,12 +25,15 @@ from nsys2prv.run.trace_rows import NO_ROW
 IN_EVIDENCE, IN_TEXT = 5, 3
 # Modules of CPython.
 INTERPRETER = r"^(?:lib)?python3"
+# Compilers of kernels: CUDA's, and those of Triton and XLA.
+COMPILERS = r"^lib(?:nvrtc|nvJitLink|nvptxcompiler|nvvm|triton|LLVM)"
 # Meanings of libraries whose names do not say it, by the beginning of their names.
 LIBRARIES = (
     (re.compile(r"lib(?:gomp|iomp5|omp)\b"), "OpenMP: operators that compute on the CPU"),
     (re.compile(r"lib(?:mkl|openblas|blas)"), "operators that compute on the CPU"),
     (re.compile(r"libcupti\b"), "the profiler"),
     (re.compile(r"libcuda\b"), "CUDA's driver"),
+    (re.compile(COMPILERS), "compiling kernels"),
     (re.compile(INTERPRETER), "the interpreter"),
     (re.compile(r"lib(?:z|zstd|lz4|lzma|bz2|snappy|deflate|isal|blosc2?)\b"), "compressed data"),
     (re.compile(r"(?:lib(?:(?:turbo)?jpeg|png16|webp|tiff)|_imaging)\b"), "decoding images"),
@@ -64,6 +67,7 @@ _KINDS = (
     & ~_FUNCTION.str.contains(MOVES).fill_null(False),
     _FILE.str.contains(INTERPRETER),
     _FILE.str.contains(INTERPRETER) & _FUNCTION.str.contains(COLLECTING),
+    _FILE.str.contains(COMPILERS),
 )
 
 
@@ -71,7 +75,7 @@ class Seen(NamedTuple):
     """The functions that samples of hosts show: their files and shares, how many samples, and the words on them.
 
     The words are empty where no function has a share worth saying. Shares of all samples (of 1): `computing` what a
-    device can compute, in the `interpreter` of Python, and in it `collecting` garbage.
+    device can compute, in the `interpreter` of Python, and in it `collecting` garbage; `compiling` kernels.
     """
 
     samples: int = 0
@@ -80,6 +84,7 @@ class Seen(NamedTuple):
     computing: float = 0.0
     interpreter: float = 0.0
     collecting: float = 0.0
+    compiling: float = 0.0
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -139,8 +144,9 @@ def seen_functions(case: Case, covered: Spans, rank: int | None = None, waiting:
         found.append(_seen(there, f"{kind} of {whose}"))
     seen = next((one for one in found if one.text), max(found, key=lambda one: one.samples))
     # Samples of Python name no code of libraries.
-    of_cpu = max(found, key=lambda one: one.computing + one.interpreter)
-    return seen._replace(computing=of_cpu.computing, interpreter=of_cpu.interpreter, collecting=of_cpu.collecting)
+    of_cpu = max(found, key=lambda one: one.computing + one.interpreter + one.compiling)
+    shares = {kind: getattr(of_cpu, kind) for kind in ("computing", "interpreter", "collecting", "compiling")}
+    return seen._replace(**shares)
 
 
 def _within(samples: pl.DataFrame, members: Indices, column: str, axis: Axis, spans: Spans) -> pl.DataFrame:

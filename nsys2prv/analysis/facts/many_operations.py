@@ -28,13 +28,16 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     operations = nccl_transfers(case).filter(own)
     ranks = max(operations["task"].n_unique(), 1)
     alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
-    rows = operations.filter(alike, pl.col("between_ns") <= IN_ONE_ROW.value * pl.col("transfer_ns"))
+    follows = alike & (pl.col("between_ns") <= IN_ONE_ROW.value * pl.col("transfer_ns"))
+    # The first one of a row is in it, too.
+    rows = operations.filter((follows | follows.shift(-1).over("device")).fill_null(False))
     each = _median(rows["transfer_ns"])
     in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
     if in_rows < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
         return ""
+    in_a_row = "all" if round(in_rows) == round(count) else f"{in_rows:.0f}"
     return (
-        f"A rank launches {count:.0f} NCCL kernels an iteration, {in_rows:.0f} of them one after another "
+        f"A rank launches {count:.0f} NCCL kernels an iteration, {in_a_row} of them one after another "
         f"({each / 1000:.0f} us each): merge what they send into fewer, larger messages ({MERGE.of(case.framework)})."
     )
 

@@ -12,11 +12,12 @@ import polars as pl
 from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
+from nsys2prv.analysis.facts.code_loading import advice_on_compiling
 from nsys2prv.analysis.facts.few_iterations import waiting_in_few
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.gaps import kept_time
-from nsys2prv.analysis.facts.garbage import advice_on_garbage, garbage_collection
+from nsys2prv.analysis.facts.garbage import advice_on_garbage
 from nsys2prv.analysis.facts.host_compute import advice_on_trips
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import Latecomer, gains_less, latecomer_ranks
@@ -25,6 +26,7 @@ from nsys2prv.analysis.facts.many_operations import advice_on_operations
 from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
 from nsys2prv.analysis.facts.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
+from nsys2prv.analysis.facts.single_delays import advice_on_single_delay
 from nsys2prv.analysis.facts.stray_work import advice_on_peer_copies
 from nsys2prv.analysis.facts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
@@ -34,6 +36,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import MPI, OF_DEVICE
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING, call_of
+from nsys2prv.intervals.spans import union
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
 
@@ -221,7 +224,7 @@ def _advice(
         or _own_call(case, rank, cause, seen)
         or f"{_if_all_are_slow(case, delay_ns, cost_ns)} what the host of rank {rank} does before {before}: "
         f"{seen.text or causes}"
-        f"{advice_on_garbage(case, seen, in_few)}.{posted}"
+        f"{advice_on_compiling(case, seen) or advice_on_garbage(case, seen, in_few)}.{posted}"
     )
 
 
@@ -302,18 +305,20 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     more = f" and {own.height - 1} more" if own.height > 1 else ""
     hidden = gain < PREDICTED.value * lost / case.step_count
     effect = "without it the run is no faster" if hidden else f"{text_ms(gain)} {case.unit}"
-    step = case.analysis.iterations.filter(rank=rank, iteration=iteration, repeat=repeat)
+    steps = case.analysis.iterations.filter(rank=rank).join(own, on=["repeat", "iteration"], how="semi")
+    spans = union(steps["start_ns"].to_numpy(), (steps["start_ns"] + steps["total_ns"]).to_numpy())
+    seen = Seen() if hidden else seen_functions(case, spans, rank)
+    step = steps.filter(iteration=iteration, repeat=repeat)
     return Finding(
         "late-rank",
         f"Rank {rank} is {text_ms(longest)} late in `{short(phase, 40)}` of iteration {iteration}{more}: {effect}",
         gain,
         "Nothing to gain here: others do not wait for it longer than for other things."
         if hidden
-        else f"See what the host of rank {rank} does there: {garbage_collection(case)}, allocation, a slow read of "
-        "data.",
+        else advice_on_single_delay(case, rank, spans, longest, seen),
         ranks=(rank,),
         iterations=tuple(own["iteration"].unique().sort().to_list()),
-        evidence={"delay_ns": lost, "phase": phase, "delays": own.height},
+        evidence={"delay_ns": lost, "phase": phase, "delays": own.height, **seen.evidence},
         command="nsys2prv whatif RUN --set delay=0",
         cfg="analysis/host_states",
         at_ns=None if step.is_empty() else int(step["start_ns"][0]),

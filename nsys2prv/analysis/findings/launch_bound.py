@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
-from nsys2prv.analysis.facts.code_loading import advice_on_loading, has_ffts, iterations_that_load
+from nsys2prv.analysis.facts.code_loading import advice_on_compiling, advice_on_loading, has_ffts, iterations_that_load
 from nsys2prv.analysis.facts.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
@@ -261,7 +261,7 @@ def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few:
     return (
         title if between or computes else "Host-bound: the device has no work while the host is busy between launches",
         f"{first}See what the host does{place or ' between launches'}: {see_samples(case.run, seen, in_table=True)}"
-        f"{advice_on_garbage(case, seen, in_few) or f'; {instead}'}.",
+        f"{advice_on_compiling(case, seen) or advice_on_garbage(case, seen, in_few) or f'; {instead}'}.",
     )
 
 

@@ -76,7 +76,7 @@ def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None
     of_step = list(enumerate(kinds * (99 // len(kinds))))
     early = ", ".join(f"{kind} @{10 * n} {10 * n + 1}-{10 * n + 2}" for n, kind in of_step)
     found = findings_of(program(f"0| {early}\n1| {early}"))["launch-bound"]
-    said = "A rank launches 99 NCCL kernels an iteration, 99 of them one after another (10 us each): merge what they"
+    said = "A rank launches 99 NCCL kernels an iteration, all of them one after another (10 us each): merge what they"
     assert (said in found.advice) == named
     assert "Launch less often" in found.advice
     waiting = ", ".join(f"{kind} @{10 * n} {10 * n + 1}-{10 * n + 6}" for n, kind in of_step)
@@ -84,6 +84,14 @@ def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None
     (of_rank,) = late_rank(case_of(analysis_of(program(f"0| {waiting}\n1| {late}"))))
     assert of_rank.ranks == (1,)
     assert ("merge what they send" in of_rank.advice) == named
+
+
+@pytest.mark.parametrize(("count", "named"), [(64, True), (63, False)])
+def test_the_first_operation_of_a_row_is_one_of_it(count: int, named: bool) -> None:
+    line = ", ".join(["k @0 1-2", *(f"n @{10 * n} {10 * n + 1}-{10 * n + 2}" for n in range(1, count + 1))])
+    found = findings_of(program(f"0| {line}\n1| {line}", every=650))["launch-bound"]
+    said = f"A rank launches {count} NCCL kernels an iteration, all of them one after another (10 us each): merge what"
+    assert (said in found.advice) == named
 
 
 def test_ranks_that_wait_in_turn_are_named() -> None:
