@@ -94,6 +94,7 @@ ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )
 TENSOR_TILE = Threshold(8, "depth of the tile", "products on CUDA cores have tiles 8 deep, on tensor cores 16 or more")
+HELD_BACK = Threshold(10_000, "ns", "a launch on an idle stream begins 2 to 5 us after its call")
 MAINLY_SCALAR = Threshold(
     0.5, "of the time of products", "a device with more of it on CUDA cores computes in another type than one with less"
 )

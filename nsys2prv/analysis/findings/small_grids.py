@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, KernelTime
 from nsys2prv.analysis.facts.kernel_families import PRODUCTS
+from nsys2prv.analysis.facts.serial_streams import advice_on_streams
 from nsys2prv.analysis.facts.thresholds import (
     LATENCY_KERNEL,
     LOW_OCCUPANCY,
@@ -22,6 +23,9 @@ from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
+
+MORE_BLOCKS = "give the kernel more blocks (a larger batch, split-K, smaller tiles)"
+SIDE_BY_SIDE = "run independent kernels side by side on several streams"
 
 
 def small_grids(case: Case) -> Iterator[Finding]:
@@ -71,14 +75,15 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
     # No other kernel shares the time of these.
     on_path = case.on_path(pl.col("work").is_in(alone["work"].implode()))
     idle = KernelTime(case.of_device(float(by["lost"].sum())), on_path, case.unit)
-    worst = by.row(0, named=True)
+    worst, ordered = by.row(0, named=True), advice_on_streams(case, alone)
     yield Finding(
         "small-grids",
         f"Kernels with fewer blocks than the GPU has multiprocessors (`{short(worst['name'], 40)}`: {worst['blocks']} "
         f"of {worst['multiprocessors']}): {text_ms(idle.device_ns)} {case.unit} of idle multiprocessors",
         SMALL_GRIDS_SAVED.value * idle.saved_at_most,
-        "Give the kernel more blocks (a larger batch, split-K, smaller tiles), or run independent kernels side by side "
-        "on several streams.",
+        f"{MORE_BLOCKS}, or {SIDE_BY_SIDE}."
+        if not ordered
+        else f"{ordered} Else {MORE_BLOCKS[0].lower()}{MORE_BLOCKS[1:]}.",
         evidence={
             "unused_ns": round(idle.device_ns),
             "kernels": by["name"].head(5).to_list(),

@@ -102,6 +102,18 @@ def test_grids_below_the_number_of_multiprocessors_are_named(blocks: int, named:
         # 7.9 ms with three quarters of the device unused, of which half counts.
         assert found["small-grids"].cost_ns / 1e6 == pytest.approx(7.9 * 0.75 / 2, rel=0.01)
         assert "33 of 132" in found["small-grids"].title
+        assert found["small-grids"].advice.endswith("side by side on several streams.")
+
+
+@pytest.mark.parametrize(("launched", "held_back"), [(1, True), (404, False)])
+def test_streams_whose_small_kernels_run_one_after_another_are_named(launched: int, held_back: bool) -> None:
+    """The second kernel is of another stream. Launched at 4.04 ms it could not have begun beside the first one."""
+    run = with_hardware(program(f"0| k @0 5-405, k @{launched} 410-900"))
+    shape, second = pl.lit((33 << 32) + (1 << 16) + 1, pl.Int64), pl.int_range(pl.len()) % 2
+    found = findings_of(run._replace(work=run.work.with_columns(shape=shape, row=pl.col("row") + second)))
+    advice = found["small-grids"].advice
+    assert advice.startswith("They are launched on 2 streams, but run one after another. If") == held_back
+    assert "ive the kernel more blocks (a larger batch, split-K" in advice
 
 
 # Names of kernels on H200 GPUs: without tensor cores, in double precision.
