@@ -24,6 +24,13 @@ MERGE = Words(
     cupy="where a round does not need the result of the one before, compute all at once (a dimension more); else put "
     "many rounds into one CUDA graph or kernel of your own",
 )
+# Kernels of the recurrent layers of cuDNN, and what to do about them: a step needs the result of the one before, and
+# layers in half precision may run as one persistent kernel (PyTorch, torch.nn.LSTM).
+RECURRENT = r"RNNcell|(?:LSTM|GRU)_elementWise"
+OF_CUDNN = (
+    "they are steps of cuDNN's recurrent layers: take larger batches, half precision, for which cuDNN may run one "
+    "kernel for all steps, or put all steps into one CUDA graph"
+)
 
 
 class Rounds(NamedTuple):
@@ -49,15 +56,12 @@ def advice_on_rounds(case: Case, kernels: float) -> str:
     if looped < PART_OF_LAUNCHES.value * kernels:
         return ""
     usual = sorted(found, key=lambda one: one.kernels)[len(found) // 2]
-    longest = (
-        ordered[usual.first : usual.first + usual.length].sort("ns", maintain_order=True)["name"].cast(pl.String)[-1]
-    )
+    names = ordered[usual.first : usual.first + usual.length].sort("ns", maintain_order=True)["name"].cast(pl.String)
+    longest, merge = names[-1], OF_CUDNN if names.str.contains(RECURRENT).any() else MERGE.of(case.framework)
     members = f"{usual.length} kernels (`{short(longest, 40)}` is the longest)"
     sequence = members if usual.length > 1 else f"`{short(longest, 40)}`"
     times = f"{usual.kernels // usual.length:,} times in a row"
-    return (
-        f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {MERGE.of(case.framework)}. "
-    )
+    return f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {merge}. "
 
 
 def find_rounds(kernel: Indices, group: Indices) -> list[Rounds]:

@@ -67,3 +67,12 @@ def test_a_loop_is_named_where_it_launches_many_kernels(rounds: int, others: int
     (advice,) = [one.advice for one in found if one.id in ("launch-bound", "host-bound")]
     said = "220 of the kernels repeat short sequences, such as 2 kernels (`gate` is the longest) 110 times in a row: "
     assert (said in advice) == named
+
+
+@pytest.mark.parametrize(
+    ("name", "says"), [("elemWiseRNNcell", "they are steps of cuDNN's recurrent layers: "), ("cell", "where a round ")]
+)
+def test_the_steps_of_a_recurrent_layer_are_no_loop_of_the_program(name: str, says: str) -> None:
+    kernels = ", ".join(f"k:{what.replace('cell', name)}:GEMM @{at} {at + 1}-{at + 3}" for at, what in _named(220))
+    advice = advice_on_rounds(case_of(analysis_of(program(f"0| {kernels}"))), 220)
+    assert f"110 times in a row: {says}" in advice
