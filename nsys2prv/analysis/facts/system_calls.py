@@ -18,6 +18,13 @@ PROCESS_CALLS = re.compile(r"(?:v?fork|clone3?|posix_spawnp?|exec[lv]p?e?|wait|w
 WAITS_FOR_PROCESS = re.compile(r"(?:wait|wait[34]|waitpid|waitid)$")
 # Calls in which a thread sleeps for a time that it chose itself.
 SLEEPS = re.compile(r"(?:sleep|usleep|(?:clock_)?nanosleep)$")
+# Calls that get memory of the host from the system, or give it back.
+MEMORY_CALLS = re.compile(r"(?:mmap(?:64)?|munmap|mremap|madvise|mprotect|s?brk)$")
+OF_MEMORY = (
+    "The thread that launches gets memory of the host from the system, or gives it back, as for large arrays that are "
+    "made again and again: keep such buffers, or use an allocator that keeps memory (jemalloc, tcmalloc, "
+    "MALLOC_TRIM_THRESHOLD_ and MALLOC_MMAP_THRESHOLD_ of glibc)."
+)
 OF_FILES = (
     "The thread that launches opens, writes or closes files: write from another thread or process (asynchronous "
     "checkpoints), less often, or to a file system near the GPU."
@@ -53,6 +60,8 @@ def advice_on_call(case: Case, name: str, seen: Seen, rank: int | None = None) -
         return OF_PROCESSES.of(case.framework)
     if SLEEPS.match(name):
         return OF_SLEEPING
+    if MEMORY_CALLS.match(name):
+        return OF_MEMORY
     others = OF_OTHERS.of(case.framework).format(samples=see_samples(case.run, seen))
     return OF_FILES if FILE_CALLS.match(name) else others
 

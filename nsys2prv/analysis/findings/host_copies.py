@@ -10,7 +10,8 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.pageable_copies import PIN
-from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED, SAME_BYTES
+from nsys2prv.analysis.facts.round_trips import advice_on_round_trips
+from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import COPY, NCCL, TO_DEVICE, TO_HOST
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
@@ -21,18 +22,14 @@ from nsys2prv.model.units import text_ms
 _PAGEABLE = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
 _WITH_HOST = pl.col("name").cast(pl.String).is_in([TO_DEVICE, TO_HOST])
 
-BESIDE_KERNELS = Words(
-    general="Keep on the device what is needed again (recompute rather than offload), copy on a stream of their own "
-    "while kernels run, fetch before use, and send fewer bytes.",
-    cuda="Keep on the device what is needed again, copy by cudaMemcpyAsync on a stream of their own while kernels run, "
-    "and send fewer bytes; with a CUDA-aware MPI messages need no copy.",
+KEEP_THERE = Words(
+    general="Keep on the device what is needed again (recompute rather than offload). ",
+    cuda="Keep on the device what is needed again. ",
 )
-KEPT = Words(
-    general="arrays of the device rather than of NumPy, data regions of OpenACC and OpenMP",
-    pytorch="an optimizer on the GPU, activations that are computed again",
-    jax="arrays of jax.numpy rather than of NumPy",
-    cupy="numba.cuda.to_device, cupy.asarray",
-    cuda="data regions of OpenACC and OpenMP, buffers of the device that are allocated once",
+BESIDE_KERNELS = Words(
+    general="Copy on another stream while kernels run, fetch before use, and send fewer bytes.",
+    cuda="Copy by cudaMemcpyAsync on another stream while kernels run, and send fewer bytes; with a CUDA-aware MPI "
+    "messages need no copy.",
 )
 
 
@@ -42,6 +39,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
     if copies.is_empty():
         return
     other = case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
+    returning = advice_on_round_trips(case)
     busy = covered_by(axis_over(case.analysis.window.spans, len(case.run.devices)), other, "device")
     for chosen, name, title, saved, advice in (
         (
@@ -49,14 +47,14 @@ def host_copies(case: Case) -> Iterator[Finding]:
             "pageable-copies",
             "Copies of pageable memory",
             PINNED_SAVED.value,
-            f"{_of_round_trips(case)}{PIN.of(case.framework)}",
+            f"{returning}{PIN.of(case.framework)}",
         ),
         (
             _WITH_HOST & ~_PAGEABLE,
             "exposed-copies",
             "Copies between host and device",
             ATTAINABLE.value,
-            BESIDE_KERNELS.of(case.framework),
+            f"{returning or KEEP_THERE.of(case.framework)}{BESIDE_KERNELS.of(case.framework)}",
         ),
     ):
         own = whole_with_ns(copies.filter(chosen), case.analysis.window.spans)
@@ -79,18 +77,6 @@ def _exposed(case: Case, copies: pl.DataFrame, busy: Spans) -> float:
     axis = axis_over(case.analysis.window.spans, len(case.run.devices))
     copying = covered_by(axis, copies, "device", case.analysis.window.spans)
     return int(axis.sums(difference(copying, busy)).max(initial=0)) / case.step_count
-
-
-def _of_round_trips(case: Case) -> str:
-    """Return advice where as many bytes of pageable memory come back from devices as go there; else an empty text."""
-    kinds = case.analysis.memory_kinds.filter(pl.col("rank").is_null() & _PAGEABLE)
-    to_device, to_host = (int(kinds.filter(pl.col("name") == name)["bytes"].sum()) for name in (TO_DEVICE, TO_HOST))
-    if not to_device or abs(to_device - to_host) > SAME_BYTES.value * max(to_device, to_host):
-        return ""
-    return (
-        "As many bytes come back from the device as go there: keep on it what is needed again "
-        f"({KEPT.of(case.framework)}). "
-    )
 
 
 def _amounts(case: Case, chosen: pl.Expr) -> dict[str, object]:

@@ -25,6 +25,7 @@ from nsys2prv.analysis.facts.long_calls import (
     long_call,
 )
 from nsys2prv.analysis.facts.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.round_trips import advice_on_round_trips
 from nsys2prv.analysis.facts.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
@@ -256,6 +257,8 @@ def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few:
     place_of_work = " between a copy from the device and one to it" if between else ""
     title = f"Host-bound: the host {'computes' if computes else 'works'}{place_of_work}, and the device has no work"
     instead = on_device_instead(case, seen, between)
+    if not between and (returning := advice_on_round_trips(case)):
+        instead = f"{returning[0].lower()}{returning[1:].rstrip(' .')}"
     if between and computes:
         return title, f"{first}{seen.text[:1].upper()}{seen.text[1:]}; {instead}."
     return (

@@ -445,6 +445,17 @@ def test_evidence_is_of_an_iteration_of_a_rank(line: str, name: str, key: str, e
     assert found.evidence[key] == pytest.approx(each, rel=0.01)
 
 
+@pytest.mark.parametrize(("between", "told"), [("", True), (", k @520 540-550", False)])
+def test_data_that_goes_back_at_once_is_to_stay_on_the_device(between: str, told: bool) -> None:
+    """Twice as many bytes go to the device as come back, as where one of two arguments is a result."""
+    copies = "c:Host-to-Device @0 5-105, k @105 110-200, c:Device-to-Host @200 205-505"
+    back = f"{between}, c:Host-to-Device @550 555-900, k @900 905-990"
+    advice = findings_of(program(f"0| {copies}{back}"))["exposed-copies"].advice
+    said = "Most data that comes to the host goes back to the device at once: keep on it what is needed again ("
+    assert advice.startswith(said) == told
+    assert advice.startswith("Keep on the device what is needed again (") != told
+
+
 @pytest.mark.parametrize(("back", "told"), [("Device-to-Host", True), ("Host-to-Device", False)])
 def test_arrays_that_go_to_the_device_and_back_are_to_stay_there(back: str, told: bool) -> None:
     copies = f"c:Host-to-Device:Pageable_to_Device @0 5-205, k @205 210-300, c:{back}:Device_to_Pageable @300 305-505"

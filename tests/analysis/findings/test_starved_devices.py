@@ -171,10 +171,28 @@ def test_a_title_names_the_graphs_that_are_instantiated_for_a_good_part_of_an_id
     assert found.title.endswith(f"until new work is launched{', while CUDA graphs are instantiated' * named}")
 
 
-@pytest.mark.parametrize(("call", "of_files"), [("fopen", True), ("write", True), ("fclose", True), ("poll", False)])
-def test_files_that_the_launching_thread_writes_are_named(call: str, of_files: bool) -> None:
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        ("fopen", "The thread that launches opens, writes or closes files"),
+        ("write", "The thread that launches opens, writes or closes files"),
+        ("fclose", "The thread that launches opens, writes or closes files"),
+        ("munmap", "The thread that launches gets memory of the host from the system"),
+        ("poll", "The thread that launches waits for another one or sleeps"),
+    ],
+)
+def test_the_advice_says_what_a_call_of_the_system_is_for(call: str, says: str) -> None:
     found = findings_of(program(f"0| k @0 5-100, os:{call} 100-800, k @800 805-990"))["system-waiting"]
-    assert ("asynchronous checkpoints" in found.advice) == of_files
+    assert found.advice.startswith(says)
+
+
+@pytest.mark.parametrize(("back", "returns"), [("Host-to-Device", True), ("Device-to-Device", False)])
+def test_a_busy_host_that_sends_data_back_is_to_leave_it_on_the_device(back: str, returns: bool) -> None:
+    """Without ranges there are no iterations, in which the work between the copies would be counted."""
+    copies = f"c:Host-to-Device @0 5-15, k @10 20-60, c:Device-to-Host @60 65-75, c:{back} @900 905-915, k @920 925-990"
+    run = program(f"0| {copies}", steps=2)
+    found = findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"]
+    assert ("most data that comes to the host goes back to the device at once" in found.advice) == returns
 
 
 @pytest.mark.parametrize(("thread", "by_gloo"), [("pt_gloo_runloop 12", True), ("python3 12", False)])
