@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.framework import Framework, Words
 from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.thresholds import LONGEST_ROUND, MANY_ROUNDS, PART_OF_LAUNCHES
 from nsys2prv.intervals.spans import Indices
@@ -30,6 +30,14 @@ RECURRENT = r"RNNcell|(?:LSTM|GRU)_elementWise"
 OF_CUDNN = (
     "they are steps of cuDNN's recurrent layers: take larger batches, half precision, for which cuDNN may run one "
     "kernel for all steps, or put all steps into one CUDA graph"
+)
+# Ranges of XLA in the body of a loop (lax.scan, lax.while_loop) of one module. XLA launches its kernels one by one
+# unless command buffers hold WHILE (openxla/xla, pull request 19528).
+XLA_LOOP = "/while/body"
+OF_XLA = (
+    "XLA runs them as a loop of one jax.jit already, and launches each: do more in a round (larger batches, "
+    "lax.scan(..., unroll=8)), or let CUDA graphs hold the loop "
+    "(XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,WHILE)"
 )
 
 
@@ -57,11 +65,24 @@ def advice_on_rounds(case: Case, kernels: float) -> str:
         return ""
     usual = sorted(found, key=lambda one: one.kernels)[len(found) // 2]
     names = ordered[usual.first : usual.first + usual.length].sort("ns", maintain_order=True)["name"].cast(pl.String)
-    longest, merge = names[-1], OF_CUDNN if names.str.contains(RECURRENT).any() else MERGE.of(case.framework)
+    longest, merge = names[-1], _merge(case, names, looped)
     members = f"{usual.length} kernels (`{short(longest, 40)}` is the longest)"
     sequence = members if usual.length > 1 else f"`{short(longest, 40)}`"
     times = f"{usual.kernels // usual.length:,} times in a row"
-    return f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {merge}. "
+    return f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {merge}."
+
+
+def _merge(case: Case, names: pl.Series, looped: float) -> str:
+    """Return how to launch rounds of `names` at once. `looped`: their kernels, of a device, an iteration."""
+    if names.str.contains(RECURRENT).any():
+        return OF_CUDNN
+    if case.framework is Framework.JAX:
+        window = case.analysis.window
+        inside = case.run.ranges.filter(pl.col("start").is_between(window.start, window.end))
+        in_loop = int(inside["text"].cast(pl.String).str.contains(XLA_LOOP, literal=True).sum())
+        if 2 * case.of_device(in_loop) >= looped:
+            return OF_XLA
+    return MERGE.of(case.framework)
 
 
 def find_rounds(kernel: Indices, group: Indices) -> list[Rounds]:

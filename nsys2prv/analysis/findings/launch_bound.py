@@ -176,8 +176,10 @@ def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, 
     operations = advice_on_operations(case)
     graphs = _of_graphs(case)
     # Graphs launch loops at once already.
-    loops = "" if graphs else advice_on_loops(case, kernels) or advice_on_rounds(case, kernels)
-    launch_less = f"{operations}{' ' * bool(operations)}{graphs or LAUNCH_LESS.of(case.framework)}"
+    loops = "" if graphs else advice_on_loops(case, kernels)
+    # How to launch the rounds of a loop at once is all that the general advice would say.
+    rounds = "" if graphs or loops else advice_on_rounds(case, kernels)
+    launch_less = " ".join(filter(None, (operations, rounds or graphs or LAUNCH_LESS.of(case.framework))))
     single = round(kernels) == 1
     many = f"{kernels:,.0f} kernel{'s' * (not single)} of {median / 1000:.1f} us leave{'s' * single}"
     return (

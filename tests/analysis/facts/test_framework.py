@@ -118,7 +118,7 @@ def test_no_advice_of_a_framework_has_words_of_another() -> None:
 SAYS = [
     (
         "launch-bound",
-        "0| " + ", ".join(f"k:KERNEL @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)),
+        "0| " + ", ".join(f"k:KERNEL @{10 * n} {10 * n + 1}-{10 * n + 2}" for n in range(99)),
         ("torch.cuda.graph", "lax.scan", "begin_capture", "cudaStreamBeginCapture"),
     ),
     (

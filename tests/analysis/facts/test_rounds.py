@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import polars as pl
 import pytest
 from programs import analysis_of, program
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.rounds import Rounds, advice_on_rounds, find_rounds
+from nsys2prv.analysis.frames import TEXT
 
 
 def found_in(kernels: str, groups: str | None = None) -> list[Rounds]:
@@ -75,4 +77,15 @@ def test_a_loop_is_named_where_it_launches_many_kernels(rounds: int, others: int
 def test_the_steps_of_a_recurrent_layer_are_no_loop_of_the_program(name: str, says: str) -> None:
     kernels = ", ".join(f"k:{what.replace('cell', name)}:GEMM @{at} {at + 1}-{at + 3}" for at, what in _named(220))
     advice = advice_on_rounds(case_of(analysis_of(program(f"0| {kernels}"))), 220)
+    assert f"110 times in a row: {says}" in advice
+
+
+@pytest.mark.parametrize(("where", "says"), [("jit(f)/while/body", "XLA runs them as a loop"), ("jit(f)", "where a ")])
+def test_a_loop_of_xla_is_in_one_function_already(where: str, says: str) -> None:
+    """Each kernel has a range of XLA, with the operation that launches it."""
+    thunks = [f"Thunk#name={where}/dot# {at}-{at + 1}" for at, _ in _named(220)]
+    kernels = [f"k:gemm_fusion_{name}:GEMM @{at} {at + 1}-{at + 3}" for at, name in _named(220)]
+    run = program(f"0| {', '.join([*thunks, *kernels])}")
+    of_xla = run.work.with_columns(name=pl.col("name").cast(pl.String).str.replace_all(" ", "_").cast(TEXT))
+    advice = advice_on_rounds(case_of(analysis_of(run._replace(work=of_xla))), 220)
     assert f"110 times in a row: {says}" in advice

@@ -221,7 +221,7 @@ def test_graphs_that_launch_all_kernels_already_are_to_be_larger(call: str, kern
     found = findings_of(program(f"0| {', '.join(drawn)}"))["launch-bound"]
     assert found.title.startswith(f"Launch-bound: {kernels} kernels of")
     assert ("CUDA graphs launch these kernels already" in found.advice) == (call == "GraphLaunch")
-    assert ("Launch less often" in found.advice) == (call == "Launch")
+    assert ("110 times in a row: where a round" in found.advice) == (call == "Launch")
     assert found.cost_ns / 1e6 == pytest.approx(cost, abs=0.05)
 
 
