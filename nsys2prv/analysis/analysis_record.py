@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -20,7 +19,7 @@ from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import Efficiency, Phase
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import SAMPLED, Run
+from nsys2prv.analysis.frames import Run, SampledPlaces
 from nsys2prv.analysis.host import HostEfficiency
 from nsys2prv.analysis.iterations.iteration_times import Ranks
 from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
@@ -89,8 +88,8 @@ class Analysis(NamedTuple):
     found_by: str | None = None
     # The worst first.
     findings: tuple[Finding, ...] = ()
-    # Reads SAMPLED, once: to read samples takes long, and few ask for them.
-    host_samples: Callable[[], pl.DataFrame] = partial(pl.DataFrame, schema=SAMPLED)
+    # Counts samples of hosts, once: to read samples takes long, and few ask for them.
+    host_samples: Callable[[], SampledPlaces] = SampledPlaces
 
     @property
     def communication_factors(self) -> dict[str, float]:
@@ -129,13 +128,13 @@ class Analysis(NamedTuple):
             "api": self.api.to_dicts(),
             "ranges": self.ranges.to_dicts(),
             "idle": self.gaps.to_dicts(),
-            "host_samples": self.host_samples().to_dicts(),
+            "host_samples": self.host_samples().table.to_dicts(),
             "memory_kinds": self.memory_kinds.to_dicts(),
             "launches": {"kernels": self.launches.to_dicts(), "queues": self.queues.to_dicts()},
             **self.explanation.as_json(self.run),
             "nccl_bandwidths": self.bandwidths.to_dicts(),
             "defects": [{**d._asdict(), "reports": list(d.reports)} for d in self.run.defects],
-            "warnings": list(self.run.remarks),
+            "warnings": [*self.run.remarks, *self.host_samples().unread],
             "details": list(self.run.details),
             "missing": [{"what": what, "record": str(how)} for what, how in self.missing.items()],
             **({} if self.ncu is None else {"ncu": self.ncu.as_json()}),

@@ -83,6 +83,15 @@ SAMPLED = {
     "after": pl.String(),
     "before": pl.String(),
 }
+
+
+class SampledPlaces(NamedTuple):
+    """Samples of hosts by idle time: SAMPLED; and of samples that could not be read the report and the cause."""
+
+    table: pl.DataFrame = pl.DataFrame(schema=SAMPLED)
+    unread: tuple[str, ...] = ()
+
+
 # Parts that ranks take in operations across ranks. `operation`: a number that the parts of one operation share; `kind`:
 # see model.frames.OPERATION_END; `began`, `ended`: of the activity on `row` that carries the part (null: the reports
 # lack it); ROLES and ARRIVAL: see run.matching.arrivals.

@@ -47,6 +47,7 @@ def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Colle
         if rows and name in chosen:
             lines += ["", title, aligned(head, rows)]
     lines += [*_lengths(analysis), *_ranks(analysis)] if "iterations" in chosen else []
+    lines += ["", *analysis.host_samples().unread] if shown.HOST_SAMPLES.section in chosen else []
     lines += ["", *(f"warning: {text}" for text in analysis.run.remarks)] if "warnings" in chosen else []
     lines += [*(f"detail: {text}" for text in analysis.run.details)] if details else []
     if "missing" in chosen:
@@ -120,7 +121,7 @@ def sections(analysis: Analysis, held: bool, chosen: Collection[str] = SECTIONS)
     yield _gaps(analysis.gaps)
     # To read them takes long.
     if shown.HOST_SAMPLES.section in chosen:
-        yield _host_samples(analysis.host_samples())
+        yield _host_samples(analysis.host_samples().table)
 
 
 def _efficiency(analysis: Analysis) -> Section:

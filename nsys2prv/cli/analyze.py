@@ -84,6 +84,8 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
         say_json(found.as_json())
     elif form == "csv":
         click.echo(csv_of(found, chosen), nl=False)
+        for text in found.host_samples().unread if "host-samples" in chosen else ():
+            click.echo(f"nsys2prv: {text}", err=True)
     elif show or held:
         click.echo(
             text_of(found, held, details, chosen) or f"The run has no rows in {few(sorted(chosen), len(chosen))}."

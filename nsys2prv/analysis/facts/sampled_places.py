@@ -6,20 +6,25 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.gaps import idle_gaps, kept_time
-from nsys2prv.analysis.frames import SAMPLED
+from nsys2prv.analysis.frames import SAMPLED, SampledPlaces
 from nsys2prv.analysis.idle.idle_gaps import activities_around
 from nsys2prv.errors import Nsys2prvError
 
 
-def sampled_places(analysis: Analysis) -> pl.DataFrame:
-    """Return SAMPLED of the time that counts, the most frequent first; empty if the reports hold no samples."""
+def sampled_places(analysis: Analysis) -> SampledPlaces:
+    """Return samples of the time that counts, the most frequent first, or why they could not be read."""
     if analysis.run.host_samples is None:
-        return pl.DataFrame(schema=SAMPLED)
+        return SampledPlaces()
     try:
         samples = analysis.run.host_samples()
-    except Nsys2prvError:
+    except Nsys2prvError as error:
         # Workers on other machines may see reports that this process does not.
-        return pl.DataFrame(schema=SAMPLED)
+        return SampledPlaces(unread=(f"Samples of host threads could not be read: {error}",))
+    return SampledPlaces(_counted(analysis, samples))
+
+
+def _counted(analysis: Analysis, samples: pl.DataFrame) -> pl.DataFrame:
+    """Return SAMPLED of some samples (HOST_SAMPLE)."""
     idle = _idle_of_threads(analysis)
     own = samples.filter(pl.col("row").is_in(idle["row"].unique().implode())).sort("time")
     placed = own.join_asof(idle, left_on="time", right_on="start", by="row", check_sortedness=False)

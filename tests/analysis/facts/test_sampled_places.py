@@ -13,6 +13,7 @@ from programs import UNIT, analysis_of, program
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.host_samples import HOST_SAMPLE
 from nsys2prv.cli.analysis_text import text_of
+from nsys2prv.errors import ReportError
 
 STEPS, EVERY = 6, 1000
 LINE = "k @0 5-100, k @800 805-990"
@@ -35,17 +36,17 @@ def test_functions_are_told_by_the_idle_time_that_they_run_in() -> None:
     run = sampled(
         ("cpu_samples", "sort", (200, 300, 400)), ("cpu_samples", "hash", (500,)), ("cpu_samples", "k", (50,))
     )
-    found = analysis_of(run).host_samples()
+    found = analysis_of(run).host_samples().table
     assert found.select("family", "function", "file", "after", "before", "samples", "share").rows() == [
         ("cpu_samples", "sort", "lib.so", "kernel", "kernel", 3 * STEPS, 0.75),
         ("cpu_samples", "hash", "lib.so", "kernel", "kernel", STEPS, 0.25),
     ]
-    assert analysis_of(sampled(("cpu_samples", "sort", (200,)), row=-1)).host_samples().is_empty()
+    assert analysis_of(sampled(("cpu_samples", "sort", (200,)), row=-1)).host_samples().table.is_empty()
 
 
 def test_each_family_of_samples_has_shares_of_its_own() -> None:
     run = sampled(("cpu_samples", "memcpy", (200, 300)), ("python_samples", "load", (200,)))
-    found = analysis_of(run).host_samples()
+    found = analysis_of(run).host_samples().table
     assert found.select("family", "function", "share").rows() == [
         ("cpu_samples", "memcpy", 1.0),
         ("python_samples", "load", 1.0),
@@ -62,5 +63,17 @@ def test_the_table_shows_the_most_frequent_functions_and_counts_the_others() -> 
 
 def test_a_run_without_samples_has_no_rows() -> None:
     run = program(f"0| {LINE}", steps=STEPS)
-    assert analysis_of(run).host_samples().is_empty()
+    assert analysis_of(run).host_samples().table.is_empty()
     assert text_of(analysis_of(run._replace(host_samples=None)), held=False, chosen=("host-samples",)) == ""
+
+
+def test_samples_that_cannot_be_read_are_told_with_report_and_cause() -> None:
+    """An empty table would say that there are none."""
+
+    def unread() -> pl.DataFrame:
+        raise ReportError("b.sqlite", "there is no such file", "give another one")
+
+    analysis = analysis_of(program(f"0| {LINE}", steps=STEPS)._replace(host_samples=unread))
+    told = "Samples of host threads could not be read: b.sqlite: there is no such file; give another one"
+    assert text_of(analysis, held=False, chosen=("host-samples",)) == told
+    assert analysis.as_json()["warnings"] == [*analysis.run.remarks, told]
