@@ -66,10 +66,12 @@ def command(
         force=force,
     )
     if form == "json":
-        frames = [{"name": one.name, "path": str(one.path), "rows": one.rows} for one in written]
-        say_json({"frames": frames})
+        frames = [{"name": one.name, "path": str(one.path), "rows": one.rows} for one in written.files]
+        say_json({"frames": frames, "warnings": list(written.warnings)})
         return
     folder = output.absolute()
-    rows = [[one.name, str(one.path.relative_to(folder)), f"{one.rows:,}"] for one in written]
+    rows = [[one.name, str(one.path.relative_to(folder)), f"{one.rows:,}"] for one in written.files]
     click.echo(aligned(["frame", "file", "rows"], rows))
-    click.echo(f"Wrote {len(written)} files to {output}")
+    click.echo(f"Wrote {len(written.files)} files to {output}")
+    for text in written.warnings:
+        click.echo(f"warning: {text}")

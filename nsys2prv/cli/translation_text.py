@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from nsys2prv.commands.translation import Translation
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.selection import default_families
 from nsys2prv.model.units import bytes_text
 from nsys2prv.model.words import few
 from nsys2prv.report.diagnostics import by_text, is_routine, is_unprocessed
@@ -25,7 +26,7 @@ def summary_text(result: Translation, details: bool = False) -> str:
             f"  {n:>12,}  {family.name:<16} left out: {why}" for why, n in result.dropped.get(family.name, {}).items()
         ]
     lines += [f"  {n:>12,}  {family:<16} messages between ranks" for family, n in sorted(result.messages.items())]
-    lines += _off(result)
+    lines += [*_without_rows(result), *_off(result)]
     lines += [f"warning: {w}" for w in result.warnings]
     lines += _diagnostics(result, details)
     lines += [f"left out: {reason}" for reason in result.failed]
@@ -44,6 +45,14 @@ def _off(result: Translation) -> list[str]:
     families = [f for f in FAMILIES if f.name in result.off]
     off = [f"  {result.off[f.name]:>12,}  {f.name:<16} {f.title} (--also {f.name})" for f in families]
     return ["", "Not translated, by rows in the reports and the option that brings them:", *off] if off else []
+
+
+def _without_rows(result: Translation) -> list[str]:
+    """Name the families that are off by default, were chosen, and have no rows in the reports."""
+    default = default_families()
+    empty = [f.name for f in FAMILIES if result.rows.get(f.name) == 0 and not result.dropped.get(f.name)]
+    names = [name for name in empty if name not in default]
+    return ["", f"Chosen, but without rows in the reports: {', '.join(names)}"] if names else []
 
 
 def _begin(result: Translation) -> list[str]:

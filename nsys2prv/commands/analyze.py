@@ -31,8 +31,8 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
-from nsys2prv.model.metric_names import CLOCK, TENSOR
-from nsys2prv.model.words import NAMES_SHOWN, few
+from nsys2prv.model.metric_names import CLOCK, TENSOR, has_part
+from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.disk_space import INTERVAL_BYTES, check_temporary
 from nsys2prv.pipeline.workers.execution import Execution
@@ -187,8 +187,13 @@ def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
 
 def _check(run: Run, plan: Plan, span: Span | None, metrics: Sequence[str]) -> None:
     """Refuse metrics that the reports lack, and a chosen time or range in which nothing is left. Raises UsageError."""
-    if metrics and run.metrics and not run.samples and tuple(metrics) != (TENSOR,):
-        raise UsageError(f"--metric: no GPU metric has this name; the metrics are: {few(run.metrics, NAMES_SHOWN)}")
+    lacking = [part for part in metrics if not any(has_part(name, [part]) for name in run.metrics)]
+    if lacking and run.metrics and tuple(metrics) != (TENSOR,):
+        near = did_you_mean(lacking[0], run.metrics)
+        raise UsageError(
+            f"--metric {short(lacking[0])!r}: no GPU metric has this in its name{near}; "
+            f"the metrics are: {few(run.metrics, NAMES_SHOWN)}"
+        )
     if span and run.work.is_empty() and STREAM in plan.objects.rows.kind:
         low, high = span
         raise UsageError(

@@ -119,6 +119,11 @@ class LoadedRun:
         return named.select("operation", "family", "kind", "rank", "start", "end", "communicator", "bytes")
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return what is odd about the run, and what is left out of it."""
+        return self._run.remarks
+
+    @property
     def metrics(self) -> tuple[str, ...]:
         """Return the names of the GPU metrics."""
         return self._run.metrics

@@ -216,7 +216,7 @@ def test_held_shows_the_plain_average() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--metric", "no such metric"), "the metrics are: .*DRAM Read Bandwidth"),
+        (("--metric", "no such"), "--metric 'no such': no GPU metric has this .*; the metrics are: .*DRAM Read"),
         (("--time", "100s:"), "the chosen time, from 100.000000 s on, is empty or outside of the run"),
         (("--time", "0:1ms"), "no device activity"),
         (("--nvtx", "no such range"), "no such range"),

@@ -62,3 +62,11 @@ def test_what_it_took_is_said(tmp_path: Path) -> None:
     said = f"Reading took {dry.used.temporary / 1e3:.1f} kB of temporary files and at most "
     assert said in summary_text(dry)
     assert f"Used {done.used.temporary / 1e3:.1f} kB of temporary files and at most " in summary_text(done)
+
+
+def test_what_was_chosen_and_has_no_rows_is_named(tmp_path: Path) -> None:
+    """Families that are translated by default need no word: most reports lack some."""
+    chosen = nsys2prv.Selection(families=("kernels", "ucx", "cpu_samples", "overhead"))
+    text = summary_text(nsys2prv.translate(SAXPY, tmp_path / "trace", selection=chosen))
+    assert "Chosen, but without rows in the reports: cpu_samples" in text.splitlines()
+    assert "Chosen" not in summary_text(nsys2prv.translate(SAXPY, tmp_path / "usual", selection=KERNELS))

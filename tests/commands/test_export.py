@@ -37,8 +37,8 @@ def test_files_hold_the_frames_of_a_loaded_run(tmp_path: Path) -> None:
 def test_the_command_line_writes_the_same(cli: Command, tmp_path: Path) -> None:
     told = json.loads(cli("export", HALO, "-o", tmp_path / "told", "--json").out)
     written = nsys2prv.export(HALO, tmp_path / "written")
-    assert [(one["name"], one["rows"]) for one in told["frames"]] == [(one.name, one.rows) for one in written]
-    for one, other in zip(told["frames"], written, strict=True):
+    assert [(one["name"], one["rows"]) for one in told["frames"]] == [(one.name, one.rows) for one in written.files]
+    for one, other in zip(told["frames"], written.files, strict=True):
         assert_frame_equal(pl.read_parquet(one["path"]), pl.read_parquet(other.path), categorical_as_str=True)
 
 
@@ -89,3 +89,24 @@ def test_an_export_that_fails_leaves_what_was_there(tmp_path: Path, monkeypatch:
         nsys2prv.export(HALO, frames, force=True)
     assert {path.name: path.read_bytes() for path in frames.iterdir()} == before
     assert left_in(tmp_path) == ["frames"]
+
+
+def test_choices_that_match_nothing_are_told(cli: Command, tmp_path: Path) -> None:
+    """And reports that are left out: files alone would not say so."""
+    of_samples = cli("export", HALO, "-o", tmp_path / "a", "--also", "cpu_samples,scheduling").out.splitlines()[-1]
+    assert of_samples.startswith("warning: No frame holds scheduling, cpu_samples; frames hold kernels, ")
+    unrecorded = cli("export", HALO, "-o", tmp_path / "b", "--metric", "Tensor").out.splitlines()[-1]
+    assert unrecorded.startswith("warning: No samples of Tensor are written: the reports hold no GPU metrics")
+    skipped = nsys2prv.export(
+        GPT, tmp_path / "c", metrics=("Tensor",), selection=nsys2prv.Selection(families=("kernels", "nccl"))
+    )
+    assert skipped.warnings[-1] == "No samples of Tensor are written: --only or --skip leaves out gpu_metrics."
+    wrong = cli("export", GPT, "-o", tmp_path / "d", "--metric", "Tensor Active", "--metric", "no such")
+    assert (wrong.code, wrong.err.startswith("nsys2prv: --metric 'no such': no GPU metric has this in its name; ")) == (
+        2,
+        True,
+    )
+    broken = Path(shutil.copytree(HALO, tmp_path / "broken"))
+    (broken / "mpi-halo.3.sqlite").write_bytes(b"no report")
+    told = nsys2prv.export(broken, tmp_path / "e", execution=nsys2prv.Execution(keep_going=True)).warnings
+    assert any("mpi-halo.3.sqlite" in text for text in told)
