@@ -30,7 +30,11 @@ _WITHOUT = (
     re.compile(r"No (?P<kind>.+) events collected\. Does the process use"),
     re.compile(r"(?P<kind>.+) profiling might have not been started correctly"),
 )
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*")
+# Words before the number of a process and the like, of which none is less than another.
+_NAMES_ONE = re.compile(
+    r"(?:\b(?:thread|process|[pt]?id|rank|device|gpu|context|stream)\b\W*|\([^()\d]+ )$", re.IGNORECASE
+)
 _COLLECTED = re.compile(r"Number of (.+) events collected")
 # Launchers, shells and loaders of data call the operating system alone.
 _OF_EVERY_PROCESS = "OS runtime libraries"
@@ -88,22 +92,35 @@ def _on_one_line(text: str) -> str:
 def by_text(diagnostics: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[str, list[str]]]:
     """Yield each text of diagnostics with the reports that have it.
 
-    Texts that differ in numbers alone, as of processes and threads, are one: the first, with the count of the others.
+    Texts that differ in numbers alone, as of threads and what each lost, are one, with the range of each number.
     `diagnostics`: names of reports, and their texts.
     """
-    texts: dict[str, set[str]] = {}
+    texts: dict[str, dict[str, None]] = {}
     reports: dict[str, list[str]] = {}
-    first: dict[str, str] = {}
     for report, told in diagnostics:
         for text in dict.fromkeys(told):
             form = _NUMBER.sub("#", text)
-            first.setdefault(form, text)
-            texts.setdefault(form, set()).add(text)
+            texts.setdefault(form, {})[text] = None
             reports.setdefault(form, []).append(report)
-    for form, text in first.items():
-        others = len(texts[form]) - 1
-        more = f" (and {others} more with other numbers)" if others else ""
-        yield f"{short(text, SENTENCE_WIDTH)}{more}", list(dict.fromkeys(reports[form]))
+    for form, alike in texts.items():
+        more = f" ({len(alike)} that differ in numbers)" if len(alike) > 1 else ""
+        yield f"{short(_with_ranges([*alike]), SENTENCE_WIDTH)}{more}", list(dict.fromkeys(reports[form]))
+
+
+def _with_ranges(texts: Sequence[str]) -> str:
+    """Return texts that differ in numbers alone as one: amounts as lowest to highest, and the numbers of what by name.
+
+    `Thread 7 and 9 lost 4 to 96 records`.
+    """
+    between = _NUMBER.split(texts[0])
+    joined = between[0]
+    for before, after, values in zip(
+        between, between[1:], zip(*map(_NUMBER.findall, texts), strict=True), strict=False
+    ):
+        ordered = sorted(set(values), key=lambda value: int(value.replace(",", "")))
+        named = len(ordered) == 1 or _NAMES_ONE.search(before)
+        joined += (few(ordered) if named else f"{ordered[0]} to {ordered[-1]}") + after
+    return joined
 
 
 def is_unprocessed(text: str) -> bool:

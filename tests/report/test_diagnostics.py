@@ -73,6 +73,7 @@ def test_a_warning_of_a_process_is_judged_by_what_others_recorded(
 
 
 def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
+    """Amounts are told from the lowest to the highest: of the first alone a reader takes the loss for small."""
     lost = "Thread 2789, lost 89 records."
     said = {
         "a": [lost, "Thread 2757, lost 96 records.", "Some events were lost."],
@@ -80,6 +81,6 @@ def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
         "c": ["Some events were lost."],
     }
     assert list(by_text(said.items())) == [
-        (f"{lost} (and 2 more with other numbers)", ["a", "b"]),
+        ("Thread 12, 2757, 2789, lost 4 to 96 records. (3 that differ in numbers)", ["a", "b"]),
         ("Some events were lost.", ["a", "c"]),
     ]
