@@ -126,18 +126,28 @@ def _defects(analysis: Analysis, shown: Sequence[Finding]) -> Iterator[str]:
 
 def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequence[Finding]]:
     """Return as many findings as fit into some lines: their lines, and which these are."""
-    if not analysis.findings:
-        return ["", "No findings."], ()
+    findings = [one for one in analysis.findings if not _told_above(one, analysis)]
+    if not findings:
+        return ["", f"No {'other ' * bool(analysis.findings)}findings."], ()
     unit = "an iteration" if analysis.window.iterations else "in the window"
     shown = ["", f"Findings, by what they cost {unit}:"]
-    for number, finding in enumerate(analysis.findings):
+    for number, finding in enumerate(findings):
         block = [*_block(finding, run)]
-        left = len(analysis.findings) - number
+        left = len(findings) - number
         if len(shown) + len(block) + (left > 1) > lines:
             more = f"{left} more finding{'s' * (left > 1)}: --show findings"
-            return [*shown, more], analysis.findings[:number]
+            return [*shown, more], findings[:number]
         shown += block
-    return shown, analysis.findings
+    return shown, findings
+
+
+def _told_above(finding: Finding, analysis: Analysis) -> bool:
+    """Return True if the lines on the window say all that this screen would of a finding: why iterations are left out.
+
+    One that is printed with steps has more to say.
+    """
+    reasons = islice(dict.fromkeys(one.why for one in analysis.window.left_out), MOST_LEFT_OUT)
+    return not _has_steps(finding) and any(why in finding.title for why in reasons)
 
 
 def _has_steps(finding: Finding) -> bool:

@@ -39,7 +39,9 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     assert ["Defect" in defects(analysis_of(one)) for one in (run, little)] == [True, False]
     late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))
     ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
-    assert findings_of(late._replace(ranges=ranges))["late-capture"].iterations == (0,)
+    found = analysis_of(late._replace(ranges=ranges))
+    (capture,) = (one for one in found.findings if one.id == "late-capture")
+    assert capture.iterations == (0,)
     assert {"defective-reports", "doubtful-clocks", "late-capture"} & findings_of(program(GOOD)).keys() == set()
 
 
@@ -68,6 +70,22 @@ def test_the_verdict_tells_each_defect_once() -> None:
     )
     said = " ".join(verdict_of(found._replace(findings=(*many, *found.findings)), [Path("run")]).split())
     assert (f"Defect: {worst.sentence}" in said, said.count(worst.sentence)) == (True, 1)
+
+
+def test_the_verdict_tells_once_that_ranks_began_to_record_late() -> None:
+    """The lines on the window name the iteration and why it is left out: the finding would add no word."""
+    run = program(GOOD)
+    late = run._replace(
+        work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)),
+        ranges=run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT)),
+    )
+    found = analysis_of(late)
+    (why,) = {one.why for one in found.window.left_out}
+    assert any(why in one.title for one in found.findings)
+    said = " ".join(verdict_of(found, [Path("run")]).split())
+    assert (f"iteration 0 left out: {why}" in said, said.count(why)) == (True, 1)
+    alone = found._replace(findings=tuple(one for one in found.findings if why in one.title))
+    assert "No other findings." in verdict_of(alone, [Path("run")]).splitlines()
 
 
 def test_the_verdict_of_a_single_rank_speaks_of_no_others() -> None:
