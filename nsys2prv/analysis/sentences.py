@@ -1,4 +1,4 @@
-"""Sentences on a run that the terminal and the page share: its size, its window, and the iterations left out."""
+"""Sentences on a run that the terminal and the page share: its size, its window, iterations left out, and defects."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.model.units import MS
 from nsys2prv.model.words import few_ranks, short
 from nsys2prv.report.nvprof.database import SERIAL
+from nsys2prv.run.defects import Defect
 from nsys2prv.run.steady import STEADY
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
@@ -63,6 +65,12 @@ def left_out(analysis: Analysis) -> Iterator[str]:
         by_why.setdefault(one.why, []).append((one.iteration, one.repeat))
     for why, left in by_why.items():
         yield f"{counted(left)} left out: {why}"
+
+
+def untold_defects(analysis: Analysis, shown: Sequence[Finding]) -> list[Defect]:
+    """Return the defects that show in figures and that none of the `shown` findings names, the worst first."""
+    untold = (one for one in analysis.run.defects if not any(one.sentence in finding.title for finding in shown))
+    return [one for one in untold if one.shows]
 
 
 def counted(iterations: Sequence[tuple[int, int]]) -> str:

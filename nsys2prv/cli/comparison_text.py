@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import Judgment
-from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures, unit_of_figure, words_of_figure
+from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures, differs, unit_of_figure, words_of_figure
 from nsys2prv.cli.text_table import aligned, printable
 
 HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
@@ -93,24 +93,20 @@ def _shown(comparison: Comparison, top: int, without: Sequence[str] = ()) -> Sho
     # A kernel of only one run took no time in the other.
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
     kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False])
-    others = [_row(*row) for row in table.filter(~of_kernels).rows() if _differs(*row)]
-    changed = [_row(*row) for row in kernels.rows() if _differs(*row)]
+    others, changed = _differing(table.filter(~of_kernels)), _differing(kernels)
     differing = len(others) + len(changed)
     return ShownFigures([*others, *changed[:top]], table.height, table.height - differing, max(len(changed) - top, 0))
 
 
-def _differs(
-    what: str, name: str, a: float | None, b: float | None, difference: float | None, change: float | None
-) -> bool:
-    """Return True if the digits of a figure show a difference; also if a run lacks it, or if it does not compare."""
-    return difference is None or float(unit_of_figure(what, name).text(difference)) != 0
+def _differing(figures: pl.DataFrame) -> list[list[str]]:
+    """Return the cells of the figures whose digits show a difference."""
+    rows = figures.iter_rows(named=True)
+    return [_row(row) for row in rows if differs(row["what"], row["name"], row["difference"])]
 
 
-def _row(
-    what: str, name: str, a: float | None, b: float | None, difference: float | None, change: float | None
-) -> list[str]:
+def _row(figure: Mapping[str, Any]) -> list[str]:
     """Return the cells of a figure in its unit."""
-    unit = unit_of_figure(what, name)
-    values = ["" if one is None else unit.text(one) for one in (a, b, difference)]
-    words = (text[:WIDTH] for text in words_of_figure(what, name))
+    unit, change = unit_of_figure(figure["what"], figure["name"]), figure["change_percent"]
+    values = ["" if figure[c] is None else unit.text(figure[c]) for c in ("a", "b", "difference")]
+    words = (text[:WIDTH] for text in words_of_figure(figure["what"], figure["name"]))
     return [*words, unit.sign, *values, "" if change is None else f"{change:+.1f}"]

@@ -20,6 +20,7 @@ from nsys2prv.analysis.sentences import (
     left_out,
     moved,
     run_size,
+    untold_defects,
     window_name,
 )
 from nsys2prv.cli.sections import ALL_SECTIONS
@@ -119,8 +120,7 @@ def _defects(analysis: Analysis, shown: Sequence[Finding]) -> Iterator[str]:
     """
     for text in analysis.run.foremost[:MOST_DEFECTS]:
         yield from wrap(printable(text), WIDTH, max_lines=2)
-    untold = [one for one in analysis.run.defects if not any(one.sentence in finding.title for finding in shown)]
-    for defect in [one for one in untold if one.shows][:MOST_DEFECTS]:
+    for defect in untold_defects(analysis, shown)[:MOST_DEFECTS]:
         yield from wrap(printable(f"Defect: {defect.sentence}"), WIDTH, subsequent_indent="  ", max_lines=2)
 
 

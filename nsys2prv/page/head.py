@@ -19,6 +19,7 @@ from nsys2prv.analysis.sentences import (
     left_out,
     moved,
     run_size,
+    untold_defects,
     window_name,
 )
 from nsys2prv.model.units import unit_of, words_of
@@ -80,8 +81,8 @@ def _product(name: str, value: float, factors: tuple[tuple[str, float], ...]) ->
 
 
 def defects(analysis: Analysis) -> str:
-    """Return what is wrong or missing in the reports and may show in figures, the worst first."""
-    texts = [f"Defect: {defect.sentence}" for defect in analysis.run.defects if defect.shows]
+    """Return what is wrong or missing in the reports, may show in figures, and is no finding; the worst first."""
+    texts = [f"Defect: {defect.sentence}" for defect in untold_defects(analysis, analysis.findings)]
     texts += analysis.run.foremost
     return "".join(f'<p class="defect">{escape(text)}</p>' for text in texts)
 

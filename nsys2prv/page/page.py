@@ -14,7 +14,7 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.compare.comparison import Comparison
-from nsys2prv.analysis.compare.run_figures import unit_of_figure, words_of_figure
+from nsys2prv.analysis.compare.run_figures import differs, unit_of_figure, words_of_figure
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.palette import FAMILY_BLOCKS, KIND_COLORS
@@ -67,7 +67,10 @@ def comparison_page(comparison: Comparison) -> str:
     """Return the page of two runs as text. Their analyses are kept, but for that of a recorded run."""
     blocks = _Blocks()
     sides: list[dict[str, Any]] = []
-    parts = [f'<p class="verdict text">{escape(comparison.verdict.text)}</p><div id="both"></div><div class="runs">']
+    parts = [
+        f'<p class="verdict text">{escape(comparison.verdict.text)}</p>{_same_figures(comparison)}'
+        '<div id="both"></div><div class="runs">'
+    ]
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
         if run.analysis is None:
             parts.append(f'<p class="note">{letter}: {escape(run.name)} is a recorded run and has no timeline.</p>')
@@ -83,7 +86,7 @@ def comparison_page(comparison: Comparison) -> str:
 
 
 def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
-    """Yield the changes with their significance, and the figures of both runs by unit."""
+    """Yield the changes with their significance, and the figures that differ by unit."""
     values = comparison.as_json()
     tested = values["significance"]
     changes = [{"of": "iteration", **tested["iteration"]}] if tested["iteration"] else []
@@ -102,12 +105,23 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
         words = {"a": "A", "b": "B", "difference": "B - A"}
         heads = {name: f"{said} {unit.sign}".strip() for name, said in words.items()}
         table = ShownTable("comparison", key, title, heads, dict.fromkeys(heads, unit))
-        yield table_of(table, [row for row, own in _compared(values["per_iteration"]) if own == unit])
+        if rows := [row for row, own in _compared(values["per_iteration"]) if own == unit]:
+            yield table_of(table, rows)
+
+
+def _same_figures(comparison: Comparison) -> str:
+    """Return a note on the figures that do not differ, which no table has; nothing if all differ."""
+    figures = comparison.per_iteration.select("what", "name", "difference").rows()
+    same = sum(not differs(*one) for one in figures)
+    said = f"{same} of {len(figures)} figures do not differ in the digits that are shown, and are left out"
+    return f'<p class="note">{said} (--json has all).</p>' if same else ""
 
 
 def _compared(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], Unit]]:
-    """Yield each row of a comparison with the words of its figure, and its unit: MS, FRACTION or NUMBER."""
+    """Yield each row that differs with the words of its figure, and its unit: MS, FRACTION or NUMBER."""
     for row in rows:
+        if not differs(row["what"], row["name"], row["difference"]):
+            continue
         what, name = words_of_figure(row["what"], row["name"])
         unit = unit_of_figure(row["what"], row["name"])
         yield {**row, "what": what, "name": name}, unit if unit.sign else NUMBER

@@ -109,6 +109,21 @@ def test_figures_that_do_not_differ_are_counted_and_not_printed(cli: Command, be
     )
 
 
+def test_the_page_shows_the_figures_that_the_terminal_shows(
+    cli: Command, before: Path, after: Path, tmp_path: Path
+) -> None:
+    page, figures = tmp_path / "both.html", len(json.loads(cli("compare", before, after, "--json").out)["rows"])
+    lines = cli("compare", before, after, "--html", page).out.splitlines()
+    left = next(line for line in lines if line.startswith("Left out: ")).split()[2]
+    text = page.read_text(encoding="utf-8")
+    assert f"{left} of {figures} figures do not differ in the digits that are shown" in text
+    assert '"section":"comparison","key":"times"' in text
+    cli("compare", before, before, "--html", page, "--force")
+    same = page.read_text(encoding="utf-8")
+    assert f"{figures} of {figures} figures do not differ" in same
+    assert '"section":"comparison","key":"times"' not in same
+
+
 def test_too_few_iterations_cannot_be_told(cli: Command) -> None:
     said = cli("compare", GPT, GPT, "--fail-on", "iteration > 1%")
     text = "3 and 3 steady iterations are too few"

@@ -9,7 +9,7 @@ from page_cases import Opened
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.compare.comparison import Comparison
-from nsys2prv.analysis.compare.run_figures import run_figures
+from nsys2prv.analysis.compare.run_figures import differs, run_figures
 from nsys2prv.page.page import comparison_page
 
 pytestmark = pytest.mark.browser
@@ -26,7 +26,7 @@ def test_two_runs_side_by_side(analysed: Callable[[str], Analysis], opened: Call
     one.open_tables()
     tables, values = one.tables(), found.as_json()
     rows = [[row[n] for n in ("a", "b", "difference", "change_percent") if row[n] is not None]
-            for row in values["per_iteration"]]  # fmt: skip
+            for row in values["per_iteration"] if differs(row["what"], row["name"], row["difference"])]  # fmt: skip
     shown = [[cell for cell in row if not isinstance(cell, str)] for key in ("times", "efficiencies", "figures")
              for row in tables[f"both-{key}"]]  # fmt: skip
     assert sorted(shown) == sorted(rows)
@@ -48,7 +48,10 @@ def test_a_recorded_run_has_figures_and_no_timeline(
     analysed: Callable[[str], Analysis], opened: Callable[..., Opened]
 ) -> None:
     gpt = analysed("gpt-ddp")
-    found = Comparison(run_figures(gpt, "recorded"), run_figures(gpt, "new", whole=True))
+    new = run_figures(gpt, "new", whole=True)
+    # The page shows the figures that differ.
+    recorded = run_figures(gpt, "recorded")._replace(figures={name: 2 * ns for name, ns in new.figures.items()})
+    found = Comparison(recorded, new)
     one = opened(comparison_page(found))
     assert "A: recorded is a recorded run and has no timeline." in one.text()
     assert one.tab.evaluate("timelines.length") == 1

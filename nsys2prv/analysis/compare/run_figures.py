@@ -132,6 +132,11 @@ def unit_of_figure(what: str, name: str) -> Unit:
     return unit_of(what) or NUMBER
 
 
+def differs(what: str, name: str, difference: float | None) -> bool:
+    """Return True if the digits of a figure show a difference of two runs; also if a run lacks it (None)."""
+    return difference is None or float(unit_of_figure(what, name).text(difference)) != 0
+
+
 def words_of_figure(what: str, name: str) -> tuple[str, str]:
     """Return what a figure to compare is of, and its name, as words without the unit."""
     if (what, name) == (ITERATION_MEAN, "total_ns"):
