@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nsys2prv.model.units import bytes_text
 from nsys2prv.model.version import VERSION
 from nsys2prv.paraver.cfg import CFGS, FOLDER
 from nsys2prv.paraver.cfg.install import CfgFolder, installed, of_paraver, of_user
@@ -32,10 +33,8 @@ OPTIONAL = {
     "postgres": "--db with PostgreSQL",
 }
 ANSWER_SECONDS = 30
-GIB = 2**30
 # Below these a small run already fails.
-ENOUGH_MEMORY = GIB
-ENOUGH_DISK = GIB
+ENOUGH_MEMORY = ENOUGH_DISK = 2**30
 
 
 class Check(NamedTuple):
@@ -147,5 +146,5 @@ def _disk(name: str, folder: Path, step: str) -> Check:
 
 
 def _amount(name: str, size: int, enough: int, what: str, step: str) -> Check:
-    text = f"{size / GIB:.1f} GiB {what}"
+    text = f"{bytes_text(size)} {what}"
     return Check(name, "ok", text) if size >= enough else Check(name, "low", text, step)

@@ -8,6 +8,7 @@ from nsys2prv.analysis.gather.stored_intervals import gathered_rows
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import Limits
+from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.memory_needs import analysis_budget, analysis_needs, too_large
 from nsys2prv.run.plan import Plan
 
@@ -67,6 +68,6 @@ def _left_out(part: Span, needed: int, budget: int) -> str:
     """Return the remark on the time that is left out, given the analyzed part, and bytes needed and allowed."""
     low, high = (f"{ns / 1e9:.6f}" for ns in part)
     return (
-        f"left out: all but {low} to {high} s: an analysis of all takes about {needed / 1e6:,.0f} MB of memory, and "
-        f"{budget / 1e6:,.0f} MB are free or allowed (--memory); --time chooses another part"
+        f"left out: all but {low} to {high} s: an analysis of all takes about {bytes_text(needed)} of memory, and "
+        f"{bytes_text(budget)} are free or allowed (--memory); --time chooses another part"
     )

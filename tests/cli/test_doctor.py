@@ -122,5 +122,5 @@ def test_little_disk_and_memory_are_low(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(doctor, "group_left", lambda: 2**28)
     found = by_name()
     assert found["disk, current folder"].state == found["memory"].state == "low"
-    assert found["memory"].found == "0.2 GiB left to this job or container"
+    assert found["memory"].found == "268.4 MB left to this job or container"
     assert str(os.getcwd()) in found["disk, current folder"].found  # noqa: PTH109

@@ -86,7 +86,7 @@ def test_as_many_small_runs_are_under_way_as_memory_holds(
     memory = DEFAULT_LIMITS.parent_memory + 2 * DEFAULT_LIMITS.worker_memory
     batch(root, tmp_path / "out", settings=Settings(selection=ONLY, execution=Execution(jobs=3, memory=memory)))
     assert asked == [2]
-    with pytest.raises(UsageError, match="--memory 1 MB is too little"):
+    with pytest.raises(UsageError, match=r"--memory 1\.0 MB is too little"):
         batch(root, tmp_path / "out", settings=Settings(execution=Execution(memory=1_000_000)))
 
 

@@ -48,7 +48,7 @@ def test_nothing_is_read_when_the_temporary_files_cannot_fit(
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(60_000, 0, 60_000))
     monkeypatch.setattr(extraction, "extract", never)
-    with pytest.raises(OutputError, match=r"takes temporary files of at least .* MB, and 0\.1 MB are free") as told:
+    with pytest.raises(OutputError, match=r"takes temporary files of at least .*B, and 60\.0 kB are free") as told:
         nsys2prv.translate(mpi_halo, output, execution=ONE)
     assert str(told.value).startswith(f"{output.parent}: ")
     assert left_in(output.parent) == []

@@ -21,7 +21,7 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import KERNEL
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
-from nsys2prv.model.units import text_ms
+from nsys2prv.model.units import bytes_text, text_ms
 from nsys2prv.model.words import short
 
 MORE_BLOCKS = "give the kernel more blocks (a larger batch, split-K, smaller tiles)"
@@ -127,7 +127,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     yield Finding(
         "low-occupancy",
         f"`{short(worst['name'], 40)}` fills {100 * worst['occupancy']:.0f} % of the warps: {worst['threads']} "
-        f"threads and {worst['shared'] / 1000:.0f} kB of shared memory a block, {worst['registers']} registers each",
+        f"threads and {bytes_text(worst['shared'])} of shared memory a block, {worst['registers']} registers each",
         0.0,
         "Few warps hide little latency of memory: measure it with ncu; other block sizes, fewer registers "
         "(__launch_bounds__) or less shared memory let more blocks in.",

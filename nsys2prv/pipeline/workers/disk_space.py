@@ -12,6 +12,7 @@ from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.event_types import HELD_TYPES
+from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.input_size import report_size
 from nsys2prv.report.report import open_report
 
@@ -61,7 +62,7 @@ def check_space(folder: Path, needed: int, what: str, elsewhere: str) -> None:
     free = shutil.disk_usage(folder).free
     if needed > free:
         raise OutputError(
-            f"{folder}: {what} {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free; free space there, {elsewhere}, "
+            f"{folder}: {what} {bytes_text(needed)}, and {bytes_text(free)} are free; free space there, {elsewhere}, "
             "or choose less (--time, --nvtx, --ranks, --skip)"
         )
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nsys2prv.errors import UsageError
 from nsys2prv.model.limits import Limits
+from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.memory import free_memory
 
 
@@ -19,7 +20,7 @@ def within_memory(jobs: int, memory: int | None, limits: Limits) -> int:
     """Return how many of `jobs` workers fit in memory (bytes; None: half of what is free). Raises UsageError."""
     least = limits.worker_memory
     if memory is not None and memory < least:
-        raise UsageError(f"--memory {memory / 1e6:.0f} MB is too little; give at least {least / 1e6:.0f} MB")
+        raise UsageError(f"--memory {bytes_text(memory)} is too little; give at least {bytes_text(least)}")
     budget = free_memory() // 2 if memory is None else memory
     return jobs if jobs == 1 else max(1, min(jobs, (budget - limits.parent_memory) // least))
 
@@ -44,8 +45,8 @@ def check_analysis(intervals: int, ranges: int, memory: int | None, limits: Limi
 def too_large(intervals: int, needed: int, budget: int) -> UsageError:
     """Return the error that an analysis of so many intervals needs more memory (bytes) than it may take."""
     return UsageError(
-        f"to analyze {intervals:,} intervals at once takes about {needed / 1e6:.0f} MB of memory, and "
-        f"{budget / 1e6:.0f} MB are free or allowed by --memory; analyze less (--time, --nvtx, --ranks, --only), "
+        f"to analyze {intervals:,} intervals at once takes about {bytes_text(needed)} of memory, and "
+        f"{bytes_text(budget)} are free or allowed by --memory; analyze less (--time, --nvtx, --ranks, --only), "
         "or where there is more memory"
     )
 
