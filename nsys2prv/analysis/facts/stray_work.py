@@ -99,8 +99,38 @@ def _on_path(case: Case, strays: pl.DataFrame) -> float:
     Of their copies those between GPUs count, on whichever GPU they run. The time before a piece of work counts, too, as
     processes take turns on a GPU: the work waits for the kernels of the rank that is at home there.
     """
-    rows = case.run.work.join(strays, on=["task", "device"], how="semi")["row"].unique()
-    copies = (pl.col("kind") == COPYING) & (pl.col("name").cast(pl.String) == BETWEEN_DEVICES)
-    own = pl.col("task").is_in(strays["task"].implode()) & (pl.col("row").is_in(rows.implode()) | copies)
-    length = (pl.col("end") - pl.col("start")).sum()
-    return float(case.analysis.explanation.path.filter(own).select(length).item()) / case.step_count
+    path = case.analysis.explanation.path.filter(pl.col("task").is_in(strays["task"].implode()))
+    copying = (pl.col("kind") == COPYING) & (pl.col("name") == BETWEEN_DEVICES)
+    rows = _stray(case, strays).filter("stray")["row"].unique()
+    known = _copies_of(case, strays)
+    copies = path.filter(copying).sort("start").join_asof(known, on="start", by="row", check_sortedness=False)
+    own = pl.concat(
+        [
+            path.filter(~copying, pl.col("row").is_in(rows.implode())).select("start", "end"),
+            copies.filter(pl.col("start") < pl.col("until"), "own").select("start", "end"),
+        ]
+    )
+    return float((own["end"] - own["start"]).sum()) / case.step_count
+
+
+def _stray(case: Case, strays: pl.DataFrame) -> pl.DataFrame:
+    """Return the work of the tasks of `strays` with `copy` (between GPUs), and `stray`: other work on their devices."""
+    there = strays.select("task", "device", stray=pl.lit(True))
+    own = case.run.work.filter(pl.col("task").is_in(strays["task"].implode())).join(
+        there, on=["task", "device"], how="left", maintain_order="left"
+    )
+    copy = pl.col("name").cast(pl.String) == BETWEEN_DEVICES
+    return own.with_columns(copy=copy, stray=pl.col("stray").fill_null(False) & ~copy)
+
+
+def _copies_of(case: Case, strays: pl.DataFrame) -> pl.DataFrame:
+    """Return row, start, until and `own` of copies between GPUs: True of those that belong to stray work.
+
+    A thread launches them next to it, as a tensor that is made on `cuda:0` and moved; programs that exchange data by
+    such copies launch these between kernels of their own GPU.
+    """
+    together = pl.col("copy") | pl.col("stray")
+    launched = _stray(case, strays).sort("caller_row", "launched", "start")
+    beside = launched.with_columns(part=pl.struct("caller_row", together.alias("together")).rle_id())
+    own = pl.col("stray").any().over("part")
+    return beside.with_columns(own=own).filter("copy").select("row", "start", "own", until="end").sort("start")

@@ -49,3 +49,15 @@ def test_work_of_single_iterations_does_not_stray(window: str) -> None:
     assert "stray-kernels" not in {one.id for one in analysis.findings}
     stray = with_findings(analyze_run(on_gpu_0(program(RUN), "b"), Question(metrics=(), window=window)))
     assert "stray-kernels" in {one.id for one in stray.findings}
+
+
+# Rank 1 exchanges data by copies between GPUs, too, far from its kernel on GPU 0, and then waits for rank 0.
+EXCHANGE = """
+0| k:a:GEMM @0 5-500, n @10 500-905
+1| k:b:elementwise @0 5-15, c:Peer-to-Peer @2 20-300, k:a:GEMM @5 300-500, c:Peer-to-Peer @6 500-800, n @10 800-905
+"""
+
+
+def test_copies_that_the_program_makes_between_kernels_of_its_own_gpu_do_not_count() -> None:
+    whole, stray = (findings_of(on_gpu_0(program(line), "b"))["stray-kernels"] for line in (RUN, EXCHANGE))
+    assert whole.evidence["on_critical_path_ns"] == stray.evidence["on_critical_path_ns"] == 2_800_000
