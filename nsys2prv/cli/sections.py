@@ -52,7 +52,7 @@ def sections_named(text: str) -> frozenset[str]:
         if name not in (*SECTIONS, ALL_SECTIONS):
             near = did_you_mean(name, (*SECTIONS, ALL_SECTIONS))
             raise UsageError(
-                f"--show {name}: no such section; there are {', '.join(SECTIONS)}, and {ALL_SECTIONS}{near}"
+                f"--show {name}: no such section{near}; there are {', '.join(SECTIONS)}, and {ALL_SECTIONS}"
             )
     if not names:
         raise UsageError(f"--show: names no section; there are {', '.join(SECTIONS)}, and {ALL_SECTIONS}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
@@ -114,6 +115,8 @@ class SqliteTables:
 
     def _error(self, error: Exception) -> ReportError:
         cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+        # What SQLite itself says follows the names of the driver's states.
+        cause = re.sub(r"^.*\[SQLite\] (?:Failed to \w+ \w+: )?", "", cause)
         return ReportError(
             self.path, f"SQLite cannot read it ({cause})", ADVICE_NVPROF if self._views else ADVICE_EXPORT
         )

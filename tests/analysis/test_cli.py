@@ -216,6 +216,8 @@ def test_held_shows_the_plain_average() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
+        (("--show", "kernals"), "--show kernals: no such section, did you mean 'kernels'[?]; there are findings, "),
+        (("--window", "stedy"), "did you mean 'steady'[?]; the ranges there are: .*forward"),
         (("--metric", "no such"), "--metric 'no such': no GPU metric has this .*; the metrics are: .*DRAM Read"),
         (("--time", "100s:"), "the chosen time, from 100.000000 s on, is empty or outside of the run"),
         (("--time", "0:1ms"), "no device activity"),
@@ -233,7 +235,7 @@ def test_what_cannot_be_found_is_said(arguments: tuple[str, ...], says: str) -> 
         ("trasnfer*0.5", "is 'trasnfer', did you mean 'transfer'[?]"),
         ("stencl*0.5", "is 'stencl', did you mean 'stencil'[?]"),
         ("transfer=0.5", "nor TARGET=0, did you mean 'transfer[*]0.5'[?]"),
-        ("transfer", "nor TARGET=0; changes are"),
+        ("transfer", "nor TARGET=0, such as 'transfer[*]0.5' for half of its time; changes are"),
     ],
 )
 def test_a_change_that_is_misspelled_is_set_right(change: str, says: str) -> None:

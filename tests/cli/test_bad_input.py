@@ -193,6 +193,13 @@ def test_keep_going_leaves_a_bad_report_out_and_names_it(
     assert records(output.with_suffix(".prv")) == records(tmp_path / "good.prv")
 
 
+def test_a_file_that_sqlite_cannot_read_is_told_in_its_words(cli: Command, tmp_path: Path) -> None:
+    """Without the names of the driver's states before them."""
+    bad = tmp_path / "bad.sqlite"
+    bad.write_bytes(b"SQLite format 3\0 and no more")
+    assert_refused(cli("inspect", bad), 1, bad, ": SQLite cannot read it (file is not a database); export")
+
+
 def test_a_link_to_nowhere_is_a_report_that_cannot_be_read(
     cli: Command, saxpy: Path, tmp_path: Path, output: Path
 ) -> None:

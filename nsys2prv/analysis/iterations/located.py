@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -15,7 +16,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
-from nsys2prv.run.steady import DEVICE, STEADY, TRACE, Window
+from nsys2prv.run.steady import BUILT_IN_WINDOWS, DEVICE, STEADY, TRACE, Window
 
 # Columns of the work of iterations: a copy of all of them would take much memory.
 OCCURRING = ("task", "device", "start", "end", "kind", "launched")
@@ -64,13 +65,16 @@ def _window(run: Run, main: pl.DataFrame, name: str, steps: pl.DataFrame, boundi
         return Window(name, one_span(*(run.chosen or (0, run.duration))))
     found = phases.occurrences(main, name)
     if found.is_empty():
-        raise no_range("--window", name, main)
+        raise no_range("--window", name, main, BUILT_IN_WINDOWS)
     return Window(name, one_span(int(found["start"].min()), int(found["end"].max())))  # type: ignore[arg-type]
 
 
-def no_range(option: str, name: str, main: pl.DataFrame) -> UsageError:
-    """Return the error that no main thread has a range of a name, with the ranges that there are."""
+def no_range(option: str, name: str, main: pl.DataFrame, others: Sequence[str] = ()) -> UsageError:
+    """Return the error that no main thread has a range of a name, with the ranges that there are.
+
+    `others`: names that the option knows beside ranges, which may be meant.
+    """
     texts = main.select(pattern_of(pl.col("text")))["text"].unique().sort().to_list()
-    near, known = did_you_mean(name, texts), few(texts, NAMES_SHOWN) or "none"
+    near, known = did_you_mean(name, [*others, *texts]), few(texts, NAMES_SHOWN) or "none"
     cause = f"{option} {short(name)!r}: no rank's main thread has such a range{near}"
     return UsageError(f"{cause}; the ranges there are: {known}")

@@ -79,6 +79,8 @@ def parsed(change: str) -> Change:
     if not found:
         meant = re.fullmatch(r"(.+?)\s*=\s*(\d+\.?\d*|\.\d+)", text)
         hint = f", did you mean '{short(meant[1])}*{meant[2]}'?" if meant else ""
+        if not re.search(r"[*=]", text):
+            hint = f", such as '{short(text)}*0.5' for half of its time"
         raise UsageError(
             f"--set {short(change)!r}: not TARGET*F with a factor F of 0 or more, nor TARGET=0{hint}; {ADVICE}"
         )
