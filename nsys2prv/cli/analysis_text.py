@@ -10,6 +10,7 @@ from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_json import device_values, fractions
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
+from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 from nsys2prv.analysis.host import HostTime
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
@@ -34,25 +35,33 @@ FINDING_WIDTH = 1000
 
 
 def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Collection[str] = SECTIONS) -> str:
-    """Return sections of an analysis as aligned tables.
+    """Return sections of an analysis as aligned tables, and which of those that were chosen have no rows.
 
     `held`: GPU metrics as plain averages of the samples inside kernels, instead of estimates; `details`: with the
     remarks that hardly matter; `chosen`: names of the sections.
     """
-    lines = [
-        *(window_lines(analysis) if "window" in chosen else []),
-        *(_defects(analysis) if "defects" in chosen else []),
-    ]
+    told = [(name, lines) for name, lines in _paragraphs(analysis, held, chosen) if name in chosen and any(lines)]
+    found = [line for _, lines in told for line in ["", *lines]]
+    found += ["", *(f"detail: {text}" for text in analysis.run.details)] if details else []
+    if {*chosen} != {*SECTIONS} and (empty := sorted({*chosen} - {name for name, _ in told})):
+        found += ["", f"The run has no rows in {few(empty, len(empty))}."]
+        if shown.HOST_SAMPLES.section in empty:
+            found.append(f"Samples of hosts: {see_samples(analysis.run, Seen())}.")
+    return "\n".join(found).strip("\n")
+
+
+def _paragraphs(analysis: Analysis, held: bool, chosen: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """Yield names of sections, each with lines of it. `held`, `chosen`: see text_of."""
+    yield "window", [*window_lines(analysis)]
+    yield "defects", _defects(analysis)
     for name, title, head, rows in sections(analysis, held, chosen):
-        if rows and name in chosen:
-            lines += ["", title, aligned(head, rows)]
-    lines += [*_lengths(analysis), *_ranks(analysis)] if "iterations" in chosen else []
-    lines += ["", *analysis.host_samples().unread] if shown.HOST_SAMPLES.section in chosen else []
-    lines += ["", *(f"warning: {text}" for text in analysis.run.remarks)] if "warnings" in chosen else []
-    lines += [*(f"detail: {text}" for text in analysis.run.details)] if details else []
-    if "missing" in chosen:
-        lines += [*(f"Not recorded: {what}; nsys profile {how}" for what, how in analysis.missing.items())]
-    return "\n".join(lines).strip("\n")
+        yield name, [title, aligned(head, rows)] if rows else []
+    yield "iterations", _lengths(analysis)
+    yield "iterations", _ranks(analysis)
+    if shown.HOST_SAMPLES.section in chosen:
+        yield shown.HOST_SAMPLES.section, [*analysis.host_samples().unread]
+    yield "warnings", [f"warning: {text}" for text in analysis.run.remarks]
+    yield "missing", [f"Not recorded: {what}; nsys profile {how}" for what, how in analysis.missing.items()]
 
 
 def window_lines(analysis: Analysis, counting: bool = True) -> Iterator[str]:
@@ -76,7 +85,7 @@ def _findings(analysis: Analysis) -> Section:
 def _defects(analysis: Analysis) -> list[str]:
     """List the defects of the reports, the worst first, with their effects."""
     lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in analysis.run.defects]
-    return ["", f"{shown.DEFECTS.title}:", *lines] if lines else []
+    return [f"{shown.DEFECTS.title}:", *lines] if lines else []
 
 
 def short_text_of(analysis: Analysis) -> str:
@@ -92,7 +101,7 @@ def short_text_of(analysis: Analysis) -> str:
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total
         lines.append(f"Communication {ms(total)} ms over all ranks, {100 * share:.1f} % of it overlapped with compute")
-    return "\n".join([*lines, *_ranks(analysis)])
+    return "\n".join([*lines, "", *_ranks(analysis)]).rstrip("\n")
 
 
 def sections(analysis: Analysis, held: bool, chosen: Collection[str] = SECTIONS) -> Iterator[Section]:
@@ -183,7 +192,7 @@ def _lengths(analysis: Analysis) -> list[str]:
     ]
     shortest, median, decile = (float(lengths["ns"].quantile(part, "nearest") or 0) for part in (0.0, 0.5, 0.9))
     spread = f"shortest {ms(shortest)}, median {ms(median)}, 9th decile {ms(decile)}"
-    return ["", f"Lengths on the host in ms: {spread}; longest: iterations {', '.join(longest)}."]
+    return [f"Lengths on the host in ms: {spread}; longest: iterations {', '.join(longest)}."]
 
 
 def _ranks(analysis: Analysis) -> list[str]:
@@ -201,7 +210,6 @@ def _ranks(analysis: Analysis) -> list[str]:
         ]
     ]
     return [
-        "",
         f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median of the ranks): {slow}.",
         f"Mean own time: rank {ranks.slowest} has the longest, rank {ranks.fastest} the shortest.",
         *late,

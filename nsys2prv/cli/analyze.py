@@ -16,7 +16,6 @@ from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import STATES_OPTION, Selection
-from nsys2prv.model.words import few
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
 
@@ -87,9 +86,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
         for text in found.host_samples().unread if "host-samples" in chosen else ():
             click.echo(f"nsys2prv: {text}", err=True)
     elif show or held:
-        click.echo(
-            text_of(found, held, details, chosen) or f"The run has no rows in {few(sorted(chosen), len(chosen))}."
-        )
+        click.echo(text_of(found, held, details, chosen))
     else:
         verdict = verdict_of(found, inputs)
         click.echo(colored(verdict) if takes_colors(sys.stdout, os.environ) else verdict)

@@ -64,7 +64,12 @@ def test_the_table_shows_the_most_frequent_functions_and_counts_the_others() -> 
 def test_a_run_without_samples_has_no_rows() -> None:
     run = program(f"0| {LINE}", steps=STEPS)
     assert analysis_of(run).host_samples().table.is_empty()
-    assert text_of(analysis_of(run._replace(host_samples=None)), held=False, chosen=("host-samples",)) == ""
+    text = text_of(analysis_of(run._replace(host_samples=None)), held=False, chosen=("host-samples", "kernels", "ncu"))
+    assert text.splitlines()[-2:] == [
+        "The run has no rows in host-samples, ncu.",
+        "Samples of hosts: record CPU samples or Python stacks (nsys profile --sample=process-tree "
+        "--python-sampling=true).",
+    ]
 
 
 def test_samples_that_cannot_be_read_are_told_with_report_and_cause() -> None:
