@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -11,7 +10,7 @@ from textwrap import wrap
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.efficiency import Efficiency
-from nsys2prv.analysis.findings.finding import RUN, Finding
+from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     each_iteration,
@@ -98,7 +97,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
         yield f"Efficiency: {_parts(analysis.efficiency, analysis)}{nccl}"
         only = "copy" if moved(analysis) == "copies" else "communicate"
-        yield f"  100 %: GPUs compute equally long x never only {only} x always have something to do"
+        yield f"  100 % if GPUs compute equally long, never only {only}, and always have something to do"
     elif analysis.host.mpi is not None:
         share = f"{100 * analysis.host.mpi:.1f} %, the time outside of MPI"
         yield f"Efficiency: MPI {share} (the reports hold no device activity)"
@@ -163,10 +162,10 @@ def _block(finding: Finding, run: str) -> Iterator[str]:
     yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=TITLE_LINES, placeholder=" ...")
     if not _has_steps(finding):
         return
-    yield from wrap(finding.advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=ADVICE_LINES)
+    advice = of_run(finding.advice, run)
+    yield from wrap(advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=ADVICE_LINES)
     where = f"{finding.cfg}.cfg" if finding.cfg else ""
     at = f" at {ms(finding.at_ns)} ms" if where and finding.at_ns is not None else ""
-    command = re.sub(rf"\b{RUN}\b", lambda _: run, finding.command)
-    steps = "; ".join(filter(None, [command, f"in Paraver: {where}{at}" if where else ""]))
+    steps = "; ".join(filter(None, [of_run(finding.command, run), f"in Paraver: {where}{at}" if where else ""]))
     if steps:
         yield from wrap(f"Next: {steps}", WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=2)

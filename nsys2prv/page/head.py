@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -10,7 +9,7 @@ from html import escape
 from typing import Any
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.finding import RUN, Finding
+from nsys2prv.analysis.findings.finding import Finding, of_run
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     counted,
@@ -101,7 +100,7 @@ def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
     severity = one.severity or "low"
     cost = f'<span class="cost">{one.cost_text}, {100 * one.share:.1f} %</span>' if one.cost_text else ""
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
-    steps = f"<p>{escape(one.advice)}</p>{''.join(_next_steps(one, name))}"
+    steps = f"<p>{escape(of_run(one.advice, shlex.quote(name)))}</p>{''.join(_next_steps(one, name))}"
     # Many iterations are named by the first and last ones of a row.
     named = counted([(number, 0) for number in one.iterations]).partition(" ")[2] if one.iterations else ""
     facts = {**one.evidence, "ranks": list(one.ranks), "iterations": named, "confidence": one.confidence}
@@ -143,8 +142,7 @@ def _link(one: Finding, analysis: Analysis, side: int) -> str:
 
 def _next_steps(one: Finding, name: str) -> Iterator[str]:
     if one.command:
-        command = re.sub(rf"\b{RUN}\b", lambda _: shlex.quote(name), one.command)
-        yield f'<p class="next">Next: <code>{escape(command)}</code></p>'
+        yield f'<p class="next">Next: <code>{escape(of_run(one.command, shlex.quote(name)))}</code></p>'
     if one.cfg:
         at = f" at {one.at_ns / 1e6:.3f} ms" if one.at_ns is not None else ""
         yield f'<p class="next">In Paraver: <code>{escape(one.cfg)}.cfg</code>{at}</p>'

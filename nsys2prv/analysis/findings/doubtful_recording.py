@@ -23,9 +23,9 @@ from nsys2prv.model.units import text_ms
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.steady import begun_apart
 
-ADVICE = "Record again with what is missing; until then trust no figure that the defect touches (nsys2prv inspect RUN)."
+ADVICE = "Record again with what is missing; until then trust no figure that the defect touches."
 SOME = (
-    "Few of the rows, so that figures change little (nsys2prv inspect RUN). Work that is queued when recording begins "
+    "Few of the rows, so that figures change little. Work that is queued when recording begins "
     "has no call: synchronize before that ({by})."
 )
 SYNCHRONIZE = Words(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -13,8 +14,13 @@ FindingSeverity = Literal["high", "medium", "low"]
 Confidence = Literal["high", "medium", "low"]
 # From the worst to the mildest.
 SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
-# Stands for the inputs of the run in commands.
+# Stands for the inputs of the run in advice and commands.
 RUN = "RUN"
+
+
+def of_run(text: str, run: str) -> str:
+    """Return advice or a command with the inputs of the run in place of RUN."""
+    return re.sub(rf"\b{RUN}\b", lambda _: run, text)
 
 
 def severity_of(share: float) -> FindingSeverity | None:
@@ -38,7 +44,7 @@ class Finding(NamedTuple):
     `cost_ns`: time of an iteration that it costs (of the window, without iterations), and `share` its part of 1, or of
     what costs no iteration anything, as pauses, the part of the run that it takes;
     `ranks`, `iterations`: those concerned, empty for all, of ranks at most RANKS_SHOWN; `evidence`: figures by name,
-    with the unit at the end of the name; `advice`: what to do; `command`: the next command, with RUN for the inputs;
+    with the unit at the end of the name; `advice`: what to do; `command`: the next command; both have RUN for inputs;
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
     `severity` None is judged by the cost.
     """

@@ -72,6 +72,16 @@ def test_the_verdict_tells_each_defect_once() -> None:
     assert (f"Defect: {worst.sentence}" in said, said.count(worst.sentence)) == (True, 1)
 
 
+def test_advice_names_the_reports_in_its_commands() -> None:
+    found = analysis_of(program(GOOD))
+    (one, *_) = found.findings
+    asking = one._replace(advice="See analyze RUN --show api.", severity="high", command="nsys2prv inspect RUN")
+    told = verdict_of(found._replace(findings=(asking,)), [Path("my run")])
+    assert "See analyze 'my run' --show api." in told
+    assert "Next: nsys2prv inspect 'my run'" in told
+    assert "See analyze &#x27;a b&#x27; --show api." in findings(found._replace(findings=(asking,)), "a b", 0)
+
+
 def test_the_verdict_tells_once_that_ranks_began_to_record_late() -> None:
     """The lines on the window name the iteration and why it is left out: the finding would add no word."""
     run = program(GOOD)
