@@ -70,7 +70,7 @@ def allocations(case: Case) -> Iterator[Finding]:
     by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(instances=pl.len(), ns=pl.col("ns").sum())
     name, instances, total = by_name.sort("ns", "name", descending=[True, False]).row(0)
     ranks = calls["task"].n_unique()
-    what = "Memory is allocated in the loop" if in_loop else "One call allocates or frees memory for long"
+    what = "Memory is allocated in the loop" if in_loop else "One call takes long to allocate or free memory"
     yield Finding(
         "allocations",
         f"{what} ({name}), and the device waits {text_ms(cost)} {case.unit}" + starved_in_few(case, "allocating"),

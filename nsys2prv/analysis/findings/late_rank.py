@@ -304,7 +304,7 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     longest, repeat, iteration, phase = own.select(columns).sort(columns).row(-1)
     more = f" and {own.height - 1} more" if own.height > 1 else ""
     hidden = gain < PREDICTED.value * lost / case.step_count
-    effect = "without it the run is no faster" if hidden else f"{text_ms(gain)} {case.unit}"
+    effect = "removing this delay would not make the run faster" if hidden else f"{text_ms(gain)} {case.unit}"
     steps = case.analysis.iterations.filter(rank=rank).join(own, on=["repeat", "iteration"], how="semi")
     spans = union(steps["start_ns"].to_numpy(), (steps["start_ns"] + steps["total_ns"]).to_numpy())
     seen = Seen() if hidden else seen_functions(case, spans, rank)

@@ -52,7 +52,7 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     parts = ["launching"] if long.found.height > 1 else PARTS
     starving = max(long.more_of(case.starved.select("repeat", "number", ns=pl.sum_horizontal(parts))), 0.0)
     computing = max(long.more_of(case.analysis.iterations.select("repeat", number="iteration", ns="compute_ns")), 0.0)
-    count, most = long.found.height, long.lengths.height
+    count = long.found.height
     if (starving + computing) * count < EXPLAINS.value * long.excess_ns:
         return
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
@@ -62,8 +62,7 @@ def long_iterations(case: Case) -> Iterator[Finding]:
     cause, advice = _cause(case, of_host, gap, seen)
     yield Finding(
         "long-iterations",
-        f"{count} of {most} iterations ({_named(long.lengths)}) {'takes' if count == 1 else 'take'} {text_ms(length)}, "
-        f"the others {text_ms(long.usual_ns)}: {cause}",
+        f"{_long_ones(long.lengths)} {text_ms(length)}, the others {text_ms(long.usual_ns)}: {cause}",
         (starving + computing) * count / case.step_count,
         advice,
         iterations=tuple(sorted(set(long.found["number"].to_list()))),
@@ -80,6 +79,14 @@ def long_iterations(case: Case) -> Iterator[Finding]:
         cfg="analysis/pop_by_iteration",
         at_ns=int(long.found.select(at_longest("ns", "begin")).item()),
     )
+
+
+def _long_ones(lengths: pl.DataFrame) -> str:
+    """Return the long ones of LongSteps.lengths and a verb: `Iteration 8 takes`, `3 of 13 iterations (3, 7) take`."""
+    count = int(lengths["long"].sum())
+    if count == 1:
+        return f"{counted(lengths.filter('long').select('number', 'repeat').rows()).capitalize()} takes"
+    return f"{count} of {lengths.height} iterations ({_named(lengths)}) take"
 
 
 def _named(lengths: pl.DataFrame) -> str:

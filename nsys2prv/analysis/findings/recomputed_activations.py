@@ -40,7 +40,9 @@ def recomputed_activations(case: Case) -> Iterator[Finding]:
     launching = _launching_on_path(case, found)
     cost = max(time.saved_at_most, launching)
     slow_hosts = cost > time.saved_at_most
-    how_long = f"{text_ms(time.device_ns)} {case.unit}, launched in {text_ms(launching)} of the critical path"
+    how_long = (
+        f"{text_ms(time.device_ns)} {case.unit}, and launching that takes {text_ms(launching)} of the critical path"
+    )
     yield Finding(
         "recomputed-activations",
         f"The backward pass computes activations again: {100 * case.share_of_compute(total):.0f} % of compute, "

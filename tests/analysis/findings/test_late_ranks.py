@@ -34,7 +34,7 @@ def test_longer_compute_is_the_reason_if_it_explains_the_waiting_of_two_ranks() 
         # The kernels of the step before run until then.
         (
             "busy 0-300, k @300 305-500, k @301 500-690, n @302 690-995, wait 310-996",
-            "without it the run is no faster",
+            "removing this delay would not make the run faster",
             0,
         ),
     ],

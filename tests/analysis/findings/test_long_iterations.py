@@ -32,7 +32,7 @@ def long_of(line: str, steps: int = 12, **changed: str) -> dict[str, Finding]:
         (
             USUAL,
             "the host is busy meanwhile, and the device has no work",
-            "See what the host does in them after `kernel`",
+            "See what the host does in them between one `kernel` and the next",
         ),
         (
             f"{USUAL}, cuda:cuLibraryLoadData 2900-2901",
@@ -103,7 +103,7 @@ def test_a_single_long_iteration_counts_with_all_that_is_in_it() -> None:
     calls = {"step8_rank0": f"{USUAL}, os:write 1000-2950"}
     found = findings_of(program(f"0| {USUAL}", steps=13, longer={8: 2000}, **calls))
     assert "system-waiting" not in found
-    assert found["long-iterations"].title.startswith("1 of 13 iterations (8) takes 30.0 ms, the others 10.0 ms: ")
+    assert found["long-iterations"].title.startswith("Iteration 8 takes 30.0 ms, the others 10.0 ms: ")
     assert found["long-iterations"].cost_ns / 1e6 == pytest.approx(20 / 13, rel=0.05)
 
 

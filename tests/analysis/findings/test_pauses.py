@@ -33,7 +33,7 @@ def pauses_of(line: str, longer: dict[int, int] = LATER, steps: int = 24) -> Fin
         (
             USUAL,
             "hosts are busy, and devices have no work",
-            "See what hosts do there after `kernel`",
+            "See what hosts do there between one `kernel` and the next",
         ),
         (
             f"{USUAL}, os:sem_clockwait 1000-30900",

@@ -63,7 +63,9 @@ def test_one_long_allocation_is_named_without_iterations_where_devices_idle(busy
     found = findings_of(run._replace(ranges=run.ranges.clear()))
     assert ("allocations" in found) == (not busy)
     if not busy:
-        assert found["allocations"].title.startswith("One call allocates or frees memory for long (cudaFree), and the")
+        assert found["allocations"].title.startswith(
+            "One call takes long to allocate or free memory (cudaFree), and the"
+        )
         # After the first kernel no call makes a context.
         assert "(warm up)" not in found["allocations"].advice
 
