@@ -122,7 +122,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
             "kernels_on_a_device": round(a_device),
             "kernel_p50_ns": round(median),
             "call_p50_ns": kernels["call_p50_ns"][0],
-            "gap_ns_a_kernel": round(gap),
+            "gap_of_kernel_ns": round(gap),
             **seen.evidence,
         },
         confidence="high" if least >= 0.5 * mean else "medium",

@@ -195,3 +195,17 @@ def test_every_finding_of_the_docs_is_of_one_module() -> None:
 def test_every_rule_is_in_the_tuple_once() -> None:
     assert len({rule.__name__ for rule in RULES}) == len(RULES)
     assert HIGH.value == 0.1
+
+
+def test_evidence_has_its_unit_at_the_end_of_its_name() -> None:
+    """The page finds it there."""
+    named = {
+        key.value
+        for file in Path(rules.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+    assert "starved_ns" in named
+    assert [name for name in named if re.search(r"_(ns|percent|gb_s)_", name)] == []
