@@ -5,49 +5,29 @@ The module `late_ranks` handles ranks that are late together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
 from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.facts.case import Case, usual
-from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_of, host_work, interpreter_lock
-from nsys2prv.analysis.facts.code_loading import advice_on_compiling
+from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_of, host_work
 from nsys2prv.analysis.facts.few_iterations import waiting_in_few
-from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
-from nsys2prv.analysis.facts.gaps import kept_time
-from nsys2prv.analysis.facts.garbage import advice_on_garbage
-from nsys2prv.analysis.facts.host_compute import advice_on_trips
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import Latecomer, gains_less, latecomer_ranks
+from nsys2prv.analysis.facts.lateness import Lateness, advice_on_lateness, in_messages, samples_of_host
 from nsys2prv.analysis.facts.longer_call import longer_call
-from nsys2prv.analysis.facts.many_operations import advice_on_operations
-from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
 from nsys2prv.analysis.facts.recurring_cause import RecurringCause, recurring_causes
-from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
 from nsys2prv.analysis.facts.single_delays import advice_on_single_delay
-from nsys2prv.analysis.facts.stray_work import advice_on_peer_copies
-from nsys2prv.analysis.facts.system_calls import advice_on_call
-from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM, PREDICTED
+from nsys2prv.analysis.facts.thresholds import MEDIUM, PREDICTED
 from nsys2prv.analysis.facts.uneven_ranks import uneven_host
-from nsys2prv.analysis.facts.waits_of_hosts import COPY_BESIDE, advice_on_waits
-from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import MPI, OF_DEVICE
+from nsys2prv.analysis.findings.finding import Confidence, Finding
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
-from nsys2prv.analysis.graph.host_labels import LAUNCHING, call_of
+from nsys2prv.analysis.graph.host_labels import LAUNCHING
 from nsys2prv.intervals.spans import union
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
-
-# Operations between two ranks.
-MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"
-
-# Messages of NCCL.
-RECEIVE_EARLY, SEND_ASIDE = (
-    Words("irecv", jax="lax.ppermute", cuda="ncclRecv"),
-    Words("isend", jax="lax.ppermute", cuda="ncclSend"),
-)
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -85,41 +65,16 @@ def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
 
 
 def _lasting(case: Case, late: Latecomer) -> Finding:
-    cause = _longer_call(case, late, chief_cause(case, late.member))
-    # It costs no more than others wait for it.
-    delay = delay_of(case, late)
-    gain = case.gain("delay=0")
-    # A replay knows no delay of which it has no usual time. Where it explains less, slack says what can be gained.
-    predicted = gain >= GAINED.value * delay
-    cost = min(gain if predicted else case.slack(late.waiting), delay)
-    device = [n for n, one in enumerate(case.run.devices) if one.rank == late.member]
-    seen, in_few = _seen(case, late.member, cause), waiting_in_few(case, late.waiting, delay)
-    starved = case.starved.filter(pl.col("device").is_in(device)).select(
-        usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
-    )
-    idle = starved.item() or 0
-    return Finding(
-        "late-rank",
-        _title(case, late, cause, delay, cost, in_few),
-        cost,
-        _advice(case, late.member, cause, seen, delay, cost, in_few),
-        ranks=(late.member,),
-        iterations=case.iterations,
-        evidence={
-            "cause": (cause.name or cause.kind) if cause else None,
-            "in_iterations": cause.iterations if cause else None,
-            "waiting_ranks": list(late.waiting),
-            "exposed_waiting_ns": round(delay),
-            "gain_without_delays_ns": round(gain),
-            "waiting_hosts_wait_ns": round(case.slack(late.waiting)),
-            "its_device_starved_ns": round(idle),
-            **seen.evidence,
-        },
-        confidence="high" if predicted else "medium",
-        command="nsys2prv whatif RUN --set delay=0" if predicted else "nsys2prv analyze RUN --show waiting,causes",
-        cfg="views/collective_arrival",
-        at_ns=late.at,
-    )
+    """Return the finding of a rank that is late all along."""
+    rank = late.member
+    cause = _longer_call(case, late, chief_cause(case, rank))
+    slack = case.slack(late.waiting)
+    found = Lateness(rank, late.waiting, cause, delay_of(case, late), case.gain("delay=0"), slack, late.at)
+    own = pl.Series([n for n, one in enumerate(case.run.devices) if one.rank == rank], dtype=pl.Int64)
+    without_work = usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
+    starved = case.starved.filter(pl.col("device").is_in(own.implode())).select(without_work).item()
+    more = {"waiting_hosts_wait_ns": round(slack), "its_device_starved_ns": round(starved or 0)}
+    return _of_rank(case, found, "high" if found.predicted else "medium", more)
 
 
 def _longer_call(case: Case, late: Latecomer, cause: ChiefCause | None) -> ChiefCause | None:
@@ -140,157 +95,68 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
 
     It gains its part of `total` in what the run gains without any delays.
     """
-    gain = case.gain("delay=0") * late.ns / total
-    predicted = gain >= GAINED.value * late.ns
-    cost = min(gain if predicted else case.slack(late.waiting), late.ns)
-    what = f"Rank {late.rank}'s {host_work(late.name)}"
     cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations, 1.0)
-    seen, in_few = _seen(case, late.rank, cause), waiting_in_few(case, late.waiting, late.ns)
+    gain, slack = case.gain("delay=0") * late.ns / total, case.slack(late.waiting)
+    return _of_rank(case, Lateness(late.rank, late.waiting, cause, late.ns, gain, slack, late.at), "medium", {})
+
+
+def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[str, int]) -> Finding:
+    """Return the finding of a rank that is late in many iterations. `more`: of its evidence."""
+    cause, seen, in_few = late.cause, samples_of_host(case, late), waiting_in_few(case, late.waiting, late.delay_ns)
     return Finding(
         "late-rank",
-        f"{what} delays {_whom(late.waiting)} by {_how_long(case, cause, late.ns, cost, in_few)}",
-        cost,
-        _advice(case, late.rank, cause, seen, late.ns, cost, in_few),
+        _title(case, late, in_few),
+        late.cost_ns,
+        advice_on_lateness(case, late, seen, in_few),
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
-            "cause": late.name,
-            "in_iterations": late.iterations,
+            "cause": (cause.name or cause.kind) if cause else None,
+            "in_iterations": cause.iterations if cause else None,
             "waiting_ranks": list(late.waiting),
-            "exposed_waiting_ns": round(late.ns),
-            "gain_without_delays_ns": round(gain),
+            "exposed_waiting_ns": round(late.delay_ns),
+            "gain_without_delays_ns": round(late.gain_ns),
+            **more,
             **seen.evidence,
         },
-        confidence="medium",
-        command="nsys2prv whatif RUN --set delay=0" if predicted else "nsys2prv analyze RUN --show waiting,causes",
+        confidence=confidence,
+        command="nsys2prv whatif RUN --set delay=0" if late.predicted else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
     )
 
 
-def _seen(case: Case, rank: int, cause: ChiefCause | None) -> Seen:
-    """Return what samples say of the host of a late rank; nothing where its host is not the cause."""
-    if cause and cause.kind in (TRANSFER, COPYING):
-        return Seen()
-    return seen_functions(case, kept_time(case.analysis), rank, waiting=bool(_system_call(case, rank, cause)))
-
-
-def _advice(
-    case: Case, rank: int, cause: ChiefCause | None, seen: Seen, delay_ns: float, cost_ns: float, in_few: str
-) -> str:
-    """Return what to do about a late rank.
-
-    `seen`: what samples say of its host; `delay_ns`: how long others wait for it, and `cost_ns` what the run would gain
-    (ns of an iteration); `in_few`: words on the few iterations in which they wait (see few_iterations).
-    """
-    of_mpi = (case.exposed["kind"] == MPI).any()
-    if cause and cause.kind == TRANSFER and not _in_messages(case, rank):
-        return (
-            f"See the collectives of rank {rank} before (analyze RUN --show communication): send less in them, overlap "
-            "them with compute, or see why the network between their ranks is slow."
-        )
-    if cause and cause.kind == TRANSFER:
-        receive, send = (
-            ("MPI_Irecv", "MPI_Isend") if of_mpi else (w.of(case.framework) for w in (RECEIVE_EARLY, SEND_ASIDE))
-        )
-        return (
-            f"See the messages to and from rank {rank}. Where its partners receive late, receive earlier ({receive} "
-            f"before the work); else send less, earlier, or without waiting ({send})."
-        )
-    if computes := advice_on_trips(case, rank, delay_ns, seen):
-        return computes
-    if of_copies := advice_on_pageable(case, rank, cause) or advice_on_peer_copies(case, rank, cause):
-        return of_copies
-    if cause and cause.kind == COPYING and cause.name == OF_DEVICE:
-        # Such copies grow with the work of a rank.
-        return (
-            f"See why rank {rank} copies more on its device than others: a larger share of the work copies more. Let "
-            "kernels write where the result is needed (out=, buffers that are swapped) rather than copy it."
-        )
-    if cause and cause.kind == COPYING:
-        return (
-            f"See what rank {rank} copies, and others do not: a checkpoint, metrics, data. "
-            f"{COPY_BESIDE.of(case.framework)}"
-        )
-    enters = " or enters MPI" if of_mpi else ""
-    before, memory = (f"it launches{enters}", " and memory of its GPU") if case.run.devices else ("it enters MPI", "")
-    causes = f"data, Python, other processes on its cores, binding to cores{memory}, more profiling than on other ranks"
-    posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
-    return (
-        interpreter_lock(case, (rank,), cause.name if cause else "")
-        or advice_on_waits(case, rank)
-        or advice_on_operations(case, rank)
-        or advice_on_launches(case, rank)
-        or _own_call(case, rank, cause, seen)
-        or f"{_if_all_are_slow(case, delay_ns, cost_ns)} what the host of rank {rank} does before {before}: "
-        f"{seen.text or causes}"
-        f"{advice_on_compiling(case, seen) or advice_on_garbage(case, seen, in_few)}.{posted}"
-    )
-
-
-def _if_all_are_slow(case: Case, delay_ns: float, cost_ns: float) -> str:
-    """Return the begin of a sentence on what a host does, after one that says if hosts of other ranks are slow, too."""
-    starved = case.idle("launching").mean_ns >= MEDIUM.value * case.iteration_ns
-    slow = "Hosts of other ranks have little time to spare, too: launching less helps every rank. Then see"
-    return slow if starved and gains_less(cost_ns, delay_ns) else "See"
-
-
-def _in_messages(case: Case, rank: int) -> bool:
-    """Return True if a rank takes most of its time in transfers for messages, not for collectives."""
-    own, of_messages = case.exposed.filter(rank=rank), pl.col("operation").str.contains(MESSAGES)
-    return 2 * float(own.filter(of_messages)["transfer_ns"].sum()) > float(own["transfer_ns"].sum())
-
-
-def _own_call(case: Case, rank: int, cause: ChiefCause | None, seen: Seen) -> str:
-    """Return what to do about a host that is late as it is in a call of the system; else an empty text."""
-    call = _system_call(case, rank, cause)
-    return advice_on_call(case, call, seen, rank) if call else ""
-
-
-def _system_call(case: Case, rank: int, cause: ChiefCause | None) -> str:
-    """Return the call of the system that makes a host late; else an empty text."""
-    call, task = call_of(cause.name) if cause else "", case.run.task_by_rank[rank]
-    named = (pl.col("kind") == "os") & (pl.col("name") == call) & (pl.col("task") == task)
-    return "" if case.run.calls.filter(named).is_empty() else call
-
-
-def _holds_up_sends(case: Case, rank: int) -> bool:
-    """Return True if others wait for a rank mostly in sends, as its receives begin late."""
-    waits = case.exposed.filter(pl.col("kind") == MPI, waited_for=rank)
-    sends = waits.filter(pl.col("operation").str.contains(r"(?i)^MPI_[sr]?send$"))
-    return 2 * float(sends["exposed_waiting_ns"].sum()) > float(waits["exposed_waiting_ns"].sum())
-
-
-def _title(case: Case, late: Latecomer, cause: ChiefCause | None, delay: float, cost: float, in_few: str) -> str:
+def _title(case: Case, late: Lateness, in_few: str) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less.
 
     `in_few`: words on the few iterations with nearly all of the delay.
     """
-    what = f"The host of rank {late.member} delays"
+    cause, what = late.cause, f"The host of rank {late.rank} delays"
     if cause and cause.kind == TRANSFER:
-        held_in = "Messages" if _in_messages(case, late.member) else "Collectives"
-        what = f"{held_in} hold up rank {late.member}, which delays"
+        what = f"{'Messages' if in_messages(case, late.rank) else 'Collectives'} hold up rank {late.rank}, which delays"
     elif cause and cause.kind == COPYING:
-        what = f"Rank {late.member}'s copies (`{cause.name}`) delay"
+        what = f"Rank {late.rank}'s copies (`{cause.name}`) delay"
     elif cause and cause.scattered:
-        what = f"Rank {late.member}'s host, slow at many places, delays"
+        what = f"Rank {late.rank}'s host, slow at many places, delays"
     elif cause:
-        what = f"Rank {late.member}'s {host_work(cause.name)} delays"
-    return f"{what} {_whom(late.waiting)} by {_how_long(case, cause, delay, cost, in_few)}"
+        what = f"Rank {late.rank}'s {host_work(cause.name)} delays"
+    return f"{what} {_whom(late.waiting)} by {_how_long(case, late, in_few)}"
 
 
 def _whom(waiting: Sequence[int]) -> str:
     return f"{len(waiting)} ranks" if len(waiting) > 1 else f"rank {waiting[0]}"
 
 
-def _how_long(case: Case, cause: ChiefCause | None, delay: float, cost: float, in_few: str) -> str:
+def _how_long(case: Case, late: Lateness, in_few: str) -> str:
+    """Return the delay, in how many iterations, and what can be gained. `in_few`: see _title."""
+    cause = late.cause
     often = f" on average{in_few}" if in_few else ""
     if not in_few and cause and cause.iterations and not cause.scattered:
         # Programs may exchange results every few iterations only.
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.step_count else ""
         average = " on average" if cause.iterations < case.step_count else ""
         often = f"{average}, in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
-    return f"{text_ms(delay)} {case.unit}{often}{gains_less(cost, delay)}"
+    return f"{text_ms(late.delay_ns)} {case.unit}{often}{gains_less(late.cost_ns, late.delay_ns)}"
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
