@@ -42,6 +42,7 @@ def command(inputs: tuple[Path, ...], form: str, **given: Any) -> None:
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.commands.inspect import inspect
+    from nsys2prv.report.diagnostics import who_says
 
     reports, remarks = inspect(inputs, group_of(Execution, given).nsys)
     if form == "json":
@@ -52,7 +53,9 @@ def command(inputs: tuple[Path, ...], form: str, **given: Any) -> None:
         click.echo(_about(report, own))
     click.echo(_table(reports))
     for text, names in repeated:
-        click.echo(f"{_whose(names, len(reports))}: {text}")
+        # Those that all say it need no names.
+        named = f" ({few(names)})" if len(names) < len(reports) else ""
+        click.echo(f"{who_says(len(names), len(reports))}{named}: {text}")
     for remark in remarks:
         click.echo(f"warning: {remark}")
 
@@ -78,11 +81,6 @@ def _said(reports: Sequence[Inspection]) -> tuple[list[list[str]], list[tuple[st
         else:
             repeated.append((text, [reports[int(n)].name for n in own]))
     return alone, repeated
-
-
-def _whose(names: Sequence[str], count: int) -> str:
-    """Return the subject before what reports say, of `count` in all."""
-    return f"All {count} reports say" if len(names) == count else f"{len(names)} reports say ({few(names)})"
 
 
 def _about(report: Inspection, said: Sequence[str]) -> str:

@@ -107,6 +107,16 @@ def by_text(diagnostics: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[
         yield f"{short(_with_ranges([*alike]), SENTENCE_WIDTH)}{more}", list(dict.fromkeys(reports[form]))
 
 
+def who_says(reports: int, of: int) -> str:
+    """Return the subject of what some of all reports say, and the verb.
+
+    `The report says`, `Both reports say`, `All 4 reports say`, `2 of 4 reports say`.
+    """
+    if reports < of:
+        return f"{reports} of {of} reports say"
+    return "The report says" if of == 1 else "Both reports say" if of == 2 else f"All {of} reports say"
+
+
 def _with_ranges(texts: Sequence[str]) -> str:
     """Return texts that differ in numbers alone as one: amounts as lowest to highest, and the numbers of what by name.
 

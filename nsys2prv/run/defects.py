@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.device.synchronization import FAMILY as SYNCHRONIZATION
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.osrt import FAMILY as OSRT
@@ -213,7 +214,9 @@ def _lost(summaries: Sequence[Summary]) -> Iterator[Defect]:
     for (_, family, sentence, effect), held in sorted(found.items(), key=lambda item: item[0]):
         rows = sum(n for _, n in held)
         share = max(min(n / _rows(s.counts[family]), 1.0) for s, n in held)
-        yield Defect(rows, f"{family}: {rows:,} {sentence}", effect, _names([s for s, _ in held]), share)
+        # Lines have no rows in reports: what lacks a call is what it launched.
+        what = "device activities" if family == CORRELATION.name else family
+        yield Defect(rows, f"{what}: {rows:,} {sentence}", effect, _names([s for s, _ in held]), share)
 
 
 def _has_no_calls(summary: Summary) -> bool:

@@ -192,7 +192,7 @@ def test_a_rank_whose_kernels_are_always_slow_is_named(
 # Tables that rank 1 lacks, and what begins each defect that is told of it; {pid} is its process.
 LACKING = {
     "kernels": ([f"{CUPTI}KERNEL"], ["process {pid} launched kernels or graphs by "]),
-    "calls": ([f"{CUPTI}RUNTIME"], ["no CUDA calls in this report", "correlation: "]),
+    "calls": ([f"{CUPTI}RUNTIME"], ["no CUDA calls in this report", "device activities: "]),
     "copies": ([f"{CUPTI}MEMCPY"], ["process {pid} launched copies by "]),
     "memsets": ([f"{CUPTI}MEMSET"], ["process {pid} launched memsets by "]),
     "ranges": (["NVTX_EVENTS"], ["no NVTX ranges in this report"]),

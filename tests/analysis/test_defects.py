@@ -62,11 +62,11 @@ def told(report: Path) -> list[str]:
         ),
         (
             [f"DELETE FROM {RUNTIME} WHERE {LAUNCHES}"],
-            ["correlation: 20 without their CUDA call in the report, of process 2605"],
+            ["device activities: 20 without their CUDA call in the report, of process 2605"],
         ),
         (
             [f"UPDATE {RUNTIME} SET start = start + 900000000, end = end + 900000000 WHERE {LAUNCHES}"],
-            ["correlation: 20 that begin over 1000 us before their CUDA call, of process 2605"],
+            ["device activities: 20 that begin over 1000 us before their CUDA call, of process 2605"],
         ),
         (
             [f"DELETE FROM {KERNELS}"],
@@ -230,8 +230,8 @@ def test_what_nsys_always_says_is_a_detail(tmp_path: Path) -> None:
         f"VALUES (1, 1, 1, 2, '{always}', 1), (2, 1, 1, 2, 'The buffer was full.', 1)",
     )
     found = nsys2prv.analyze(report)
-    assert list(found.run.remarks) == ["1 of 1 reports say: The buffer was full."]
-    assert found.run.details[-1] == f"1 of 1 reports say: {always}"
+    assert list(found.run.remarks) == ["The report says: The buffer was full."]
+    assert found.run.details[-1] == f"The report says: {always}"
     assert (always in text_of(found, held=False), always in text_of(found, held=False, details=True)) == (False, True)
     made = nsys2prv.translate(report, tmp_path / "trace")
     assert (always in summary_text(made), always in summary_text(made, details=True)) == (False, True)
@@ -253,7 +253,7 @@ def test_events_that_nsys_failed_to_process_are_a_defect_on_one_line(tmp_path: P
     )
     assert told(report) == ["nsys failed to process recorded events (Cannot find string for an exterior index)"]
     found = nsys2prv.analyze(report)
-    assert "1 of 1 reports say: A warning of two lines." in found.run.remarks
+    assert "The report says: A warning of two lines." in found.run.remarks
     made = nsys2prv.translate(report, tmp_path / "trace")
     for text in (text_of(found, held=False), summary_text(made)):
         assert "Error when processing events" not in text

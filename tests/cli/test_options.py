@@ -308,7 +308,7 @@ def test_inspect_tells_once_what_several_reports_say(cli: Command, gpt_ddp: list
     assert told.count("All 4 reports say: Not all CUDA events might have been collected.") == 1
     # A program without NVTX.
     told = cli("inspect", *gpt_ddp[:2], saxpy).out
-    assert f"2 reports say ({gpt_ddp[0].name}, {gpt_ddp[1].name}): Not all NVTX events might" in told
+    assert f"2 of 3 reports say ({gpt_ddp[0].name}, {gpt_ddp[1].name}): Not all NVTX events might" in told
     assert "the report says: No NVTX events collected." in told
 
 

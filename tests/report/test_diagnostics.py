@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from exports import export, tid
 
-from nsys2prv.report.diagnostics import ASIDE, by_text, is_routine
+from nsys2prv.report.diagnostics import ASIDE, by_text, is_routine, who_says
 from nsys2prv.report.report import open_report
 
 LAUNCHER, FIRST, SECOND = tid(0, 10), tid(0, 11), tid(0, 12)
@@ -84,3 +84,17 @@ def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
         ("Thread 12, 2757, 2789, lost 4 to 96 records. (3 that differ in numbers)", ["a", "b"]),
         ("Some events were lost.", ["a", "c"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("reports", "of", "said"),
+    [
+        (1, 1, "The report says"),
+        (2, 2, "Both reports say"),
+        (4, 4, "All 4 reports say"),
+        (1, 2, "1 of 2 reports say"),
+        (2, 4, "2 of 4 reports say"),
+    ],
+)
+def test_who_says_it_is_told_in_one_way(reports: int, of: int, said: str) -> None:
+    assert who_says(reports, of) == said

@@ -111,7 +111,7 @@ def test_of_kernels_that_ran_one_by_one_no_efficiency_is_told(tmp_path: Path, cl
         told = cli("analyze", nvprof_file(tmp_path / f"{serial}.nvprof", **tables)).out
         assert ("No efficiency: kernels ran one after the other, and again for each group" in told) == serial
         assert ("Efficiency:" in told) != serial
-        assert ("29 without their CUDA call" in told) != serial
+        assert ("device activities: 29 without their CUDA call" in told) != serial
 
 
 def test_a_large_file_is_read_in_slices(tmp_path: Path) -> None:

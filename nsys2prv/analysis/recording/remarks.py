@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nsys2prv.analysis.frames import AnalyzedTask
 from nsys2prv.model.interning import GPU
 from nsys2prv.model.words import few
-from nsys2prv.report.diagnostics import by_text, is_routine, is_serial, is_unprocessed
+from nsys2prv.report.diagnostics import by_text, is_routine, is_serial, is_unprocessed, who_says
 from nsys2prv.run.defects import EFFECTS
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
@@ -38,7 +38,7 @@ def said_diagnostics(plan: Plan, routine: bool) -> Iterator[str]:
         for n, s in enumerate(plan.summaries)
     )
     for text, reports in by_text(told):
-        yield f"{len(reports)} of {len(plan.summaries)} reports say: {text}"
+        yield f"{who_says(len(reports), len(plan.summaries))}: {text}"
 
 
 def other_losses(plan: Plan, minor: bool) -> Iterator[str]:
