@@ -16,6 +16,7 @@ from nsys2prv.analysis.facts.garbage import advice_on_garbage
 from nsys2prv.analysis.facts.host_compute import advice_on_trips
 from nsys2prv.analysis.facts.latecomers import gains_less
 from nsys2prv.analysis.facts.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.message_operations import MESSAGES, SENDS
 from nsys2prv.analysis.facts.pageable_copies import advice_on_pageable
 from nsys2prv.analysis.facts.shares_of_launches import advice_on_launches
 from nsys2prv.analysis.facts.stray_work import advice_on_peer_copies
@@ -25,9 +26,6 @@ from nsys2prv.analysis.facts.waits_of_hosts import COPY_BESIDE, advice_on_waits
 from nsys2prv.analysis.frames import MPI, OF_DEVICE
 from nsys2prv.analysis.graph.critical_path import COPYING, TRANSFER
 from nsys2prv.analysis.graph.host_labels import call_of
-
-# Operations between two ranks.
-MESSAGES = r"(?i)send|recv|MPI_(wait|test|m?probe)"
 
 # Messages of NCCL.
 RECEIVE_EARLY, SEND_ASIDE = (
@@ -166,5 +164,5 @@ def _uses_mpi(case: Case) -> bool:
 def _holds_up_sends(case: Case, rank: int) -> bool:
     """Return True if others wait for a rank mostly in sends, as its receives begin late."""
     waits = case.exposed.filter(pl.col("kind") == MPI, waited_for=rank)
-    sends = waits.filter(pl.col("operation").str.contains(r"(?i)^MPI_[sr]?send$"))
+    sends = waits.filter(pl.col("operation").str.contains(SENDS))
     return 2 * float(sends["exposed_waiting_ns"].sum()) > float(waits["exposed_waiting_ns"].sum())

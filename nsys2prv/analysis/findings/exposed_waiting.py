@@ -11,6 +11,7 @@ from nsys2prv.analysis.facts.bubble import bubble
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.late_groups import find_group
 from nsys2prv.analysis.facts.latecomers import latecomer_devices, latecomer_ranks
+from nsys2prv.analysis.facts.message_operations import RECEIVES, SENDS
 from nsys2prv.analysis.facts.recurring_cause import recurring_causes
 from nsys2prv.analysis.facts.thresholds import LEAST_WAIT, NEARLY_ALL
 from nsys2prv.analysis.facts.uneven_ranks import cost_of_shares, uneven_rank
@@ -20,10 +21,6 @@ from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks
 
-# Operations in which a rank waits for a message of another.
-RECEIVES = r"(?i)recv|MPI_(wait|test|m?probe)"
-# Operations in which a rank waits until another one receives.
-SENDS = r"(?i)^MPI_[sr]?send$"
 ADVICE = (
     "See in the trace what they did before: the operating system, data or allocations disturb them "
     "one after the other. Fewer points where all ranks meet wait less."
@@ -39,7 +36,7 @@ ADVICE_SENDS = (
 ADVICE_UNCHOSEN = "Analyze these ranks, too (--ranks): only then it shows what makes them late."
 ADVICE_COMPUTE = (
     "Share the work evenly in each iteration, not only over the run (batches of like length, particles or cells moved "
-    "between ranks): analyze RUN --show iterations has the compute of each rank."
+    "between ranks): nsys2prv analyze RUN --show iterations has the compute of each rank."
 )
 
 
@@ -49,6 +46,18 @@ class _Late(NamedTuple):
     ranks: tuple[int, ...]
     devices: tuple[int, ...]
     longest_ns: float
+
+
+class _Reason(NamedTuple):
+    """Why ranks or GPUs wait: the begin of a title, and what to do.
+
+    `unchosen`: for ranks that were not chosen; `uneven`: for others that compute longer in turn.
+    """
+
+    what: str
+    advice: str
+    unchosen: bool = False
+    uneven: bool = False
 
 
 def exposed_waiting(case: Case) -> Iterator[Finding]:
@@ -71,31 +80,28 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     if cost <= late.longest_ns:
         return
     by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
-    what, advice = _why(case, rest, "Ranks" if others.height else "GPUs")
-    waited = f"{what} {text_ms(cost)} {case.unit}"
-    command = "nsys2prv analyze RUN --show waiting,causes"
-    if advice is ADVICE_COMPUTE:
-        uneven = uneven_rank(case)
-        gain = case.gain("imbalance=0") - (cost_of_shares(case, uneven) if uneven else 0.0)
-        command = "nsys2prv whatif RUN --set imbalance=0"
-        if gain > cost:
-            # Waiting beside a rank's own work is not exposed, and slows that work.
-            cost, waited = gain, f"{waited}; equal shares gain {text_ms(gain)}"
+    reason = _why(case, rest, "Ranks" if others.height else "GPUs")
+    waited = f"{reason.what} {text_ms(cost)} {case.unit}"
+    # Waiting beside a rank's own work is not exposed, and slows that work.
+    if reason.uneven and (gain := _gain_of_shares(case)) > cost:
+        cost, waited = gain, f"{waited}; equal shares gain {text_ms(gain)}"
     names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
-    names = [*case.run.unchosen] if advice is ADVICE_UNCHOSEN else names
+    names = [*case.run.unchosen] if reason.unchosen else names
     kind, at = rest.sort("exposed_waiting_ns", "waits_at", "kind").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
         waited,
         cost,
-        advice,
+        reason.advice,
         ranks=named_ranks(names, worst_first=True),
         evidence={
             "exposed_waiting_ns": round(exposed),
             "waiting_ns": round(rest["waiting_ns"].sum() / sharing),
         },
         confidence="medium",
-        command=command,
+        command="nsys2prv whatif RUN --set imbalance=0"
+        if reason.uneven
+        else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/nccl" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
     )
@@ -109,31 +115,37 @@ def _late(case: Case) -> _Late:
     return _Late(members, tuple(one.member for one in devices), max(waits))
 
 
-def _why(case: Case, rest: pl.DataFrame, who: str) -> tuple[str, str]:
-    """Return who does what, and advice, by the operations with most of the waiting and by its causes.
+def _gain_of_shares(case: Case) -> float:
+    """Return what equal shares of the work gain (ns of an iteration), beyond what the finding of an uneven rank has."""
+    uneven = uneven_rank(case)
+    return case.gain("imbalance=0") - (cost_of_shares(case, uneven) if uneven else 0.0)
+
+
+def _why(case: Case, rest: pl.DataFrame, who: str) -> _Reason:
+    """Return why ranks or GPUs wait, by the operations with most of the waiting and by its causes.
 
     `rest`: EXPOSED of the waiting that no late rank explains; `who`: ranks or GPUs.
     """
     waits = rest.filter(pl.col("exposed_waiting_ns") > 0)
     unknown = waits.filter(pl.col("waited_for").is_null())
     if case.run.unchosen and 2 * unknown["exposed_waiting_ns"].sum() > waits["exposed_waiting_ns"].sum():
-        return _for_unchosen(case, unknown), ADVICE_UNCHOSEN
+        return _Reason(_for_unchosen(case, unknown), ADVICE_UNCHOSEN, unchosen=True)
     sends = waits.filter(pl.col("operation").str.contains(SENDS), pl.col("waited_for").is_not_null())
     share = float(sends["exposed_waiting_ns"].sum()) / max(float(waits["exposed_waiting_ns"].sum()), 1.0)
     # Collectives wait for those that the late receivers delayed, too.
     if 3 * share > 1:
         late = sends.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum())
         most = late.filter(pl.col("exposed_waiting_ns") >= LEAST_WAIT.value * pl.col("exposed_waiting_ns").max())
-        receivers = few_ranks(most["waited_for"].sort().to_list())
-        return f"{who} wait for others, {100 * share:.0f} % of it in sends until {receivers} receive,", ADVICE_SENDS
+        receive = f"{few_ranks(most['waited_for'].to_list())} receive{'s' * (most.height == 1)}"
+        return _Reason(f"{who} wait for others, {100 * share:.0f} % of it in sends until {receive},", ADVICE_SENDS)
     messages = pl.col("operation").str.contains(RECEIVES)
     of_messages = rest.filter(messages)["exposed_waiting_ns"].sum()
     if 2 * of_messages > rest["exposed_waiting_ns"].sum() or _in_a_chain(rest, messages):
-        return f"{who} wait for others, each time for another rank,", ADVICE_MESSAGES
+        return _Reason(f"{who} wait for others, each time for another rank,", ADVICE_MESSAGES)
     causes = case.analysis.explanation.causes
     if 2 * causes.filter(kind=COMPUTE)["ns"].sum() > causes["ns"].sum():
-        return f"{who} compute longer in turn, and others wait", ADVICE_COMPUTE
-    return f"{who} wait for others, each time for another rank,", ADVICE
+        return _Reason(f"{who} compute longer in turn, and others wait", ADVICE_COMPUTE, uneven=True)
+    return _Reason(f"{who} wait for others, each time for another rank,", ADVICE)
 
 
 def _in_a_chain(rest: pl.DataFrame, messages: pl.Expr) -> bool:

@@ -595,6 +595,8 @@ def test_waiting_in_sends_names_the_late_receivers() -> None:
         waits.with_columns(rank=pl.lit(a, pl.Int64), waited_for=pl.lit(b, pl.Int64), **of_mpi)
         for a, b in ((0, 1), (2, 3))
     ]
-    what, advice = _why(case, pl.concat(pairs), "Ranks")
-    assert what == "Ranks wait for others, 100 % of it in sends until ranks 1 and 3 receive,"
-    assert "MPI_Irecv" in advice
+    reason = _why(case, pl.concat(pairs), "Ranks")
+    assert reason.what == "Ranks wait for others, 100 % of it in sends until ranks 1 and 3 receive,"
+    assert "MPI_Irecv" in reason.advice
+    alone = _why(case, pairs[0], "Ranks")
+    assert alone.what == "Ranks wait for others, 100 % of it in sends until rank 1 receives,"
