@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.iterations.window import recordings
@@ -112,6 +113,12 @@ def moved(analysis: Analysis) -> str:
     """
     of_ranks = (analysis.run.work["kind"] == NCCL).any() or analysis.run.rank_count > 1
     return "communication" if of_ranks else "copies"
+
+
+def efficiency_text(e: Efficiency, analysis: Analysis) -> str:
+    """Return an efficiency of devices and its factors: `9.1 % = load balance 99.8 x communication 9.4 x ...`."""
+    factors = (("load balance", e.load_balance), (moved(analysis), e.communication), ("orchestration", e.orchestration))
+    return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
 
 
 def iteration_ns(analysis: Analysis) -> float | None:

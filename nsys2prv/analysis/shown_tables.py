@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from nsys2prv.analysis.host import HostEfficiency
-from nsys2prv.model.units import COUNT, NUMBER, Unit, head_of, unit_of
+from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, head_of, unit_of
 
 Records = Sequence[Mapping[str, Any]]
 
@@ -56,22 +56,24 @@ DEFECTS = ShownTable("defects", "defects", "Wrong or missing in the reports, the
 EFFICIENCY = ShownTable(
     "efficiency",
     "efficiency",
-    "Device efficiency",
+    "Device efficiency in %",
     {
         "name": "of",
         "load_balance": "= load balance",
         "communication": "x communication",
         "orchestration": "x orchestration",
     },
+    dict.fromkeys(("parallel", "load_balance", "communication", "orchestration"), FRACTION),
 )
 FACTORS = ShownTable(
     "efficiency",
     "factors",
-    "Communication efficiency of the window",
+    "Communication efficiency of the window in %",
     {"serialization": "= serialization", "transfer": "x transfer"},
+    dict.fromkeys(("communication", "serialization", "transfer"), FRACTION),
 )
 DEVICES = ShownTable("devices", "devices", "Device time")
-HOST = ShownTable("host", "host", "Host side", {"factor": "host efficiency", "value": " "})
+HOST = ShownTable("host", "host", "Host side", {"factor": "host efficiency", "value": "%"}, {"value": FRACTION})
 MAIN_THREADS = ShownTable(
     "host",
     "main_threads",

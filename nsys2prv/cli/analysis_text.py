@@ -14,7 +14,7 @@ from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 from nsys2prv.analysis.host import HostTime
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
-from nsys2prv.analysis.sentences import found_by, left_out, window_name
+from nsys2prv.analysis.sentences import efficiency_text, found_by, left_out, window_name
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
@@ -90,13 +90,10 @@ def _defects(analysis: Analysis) -> list[str]:
 
 def short_text_of(analysis: Analysis) -> str:
     """Return the few lines that close a translation, the window of interest first."""
-    e = analysis.efficiency
-    parts = (
-        f"{e.load_balance:.3f} load balance x {e.communication:.3f} communication x {e.orchestration:.3f} orchestration"
-    )
-    efficiency = f"Parallel efficiency of the devices {e.parallel:.3f} = {parts} (NCCL as {analysis.question.nccl})"
+    e = efficiency_text(analysis.efficiency, analysis)
+    efficiency = f"Parallel efficiency of the devices {e} (NCCL as {analysis.question.nccl})"
     lines = [*window_lines(analysis, counting=False)]
-    lines.append(efficiency if e.measured else "The reports hold no device activity.")
+    lines.append(efficiency if analysis.efficiency.measured else "The reports hold no device activity.")
     every = analysis.overlap.filter(pl.col("operation") == ALL_OPERATIONS)
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total

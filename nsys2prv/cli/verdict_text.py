@@ -9,11 +9,11 @@ from pathlib import Path
 from textwrap import wrap
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.efficiency import Efficiency
 from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     each_iteration,
+    efficiency_text,
     found_by,
     iteration_ns,
     left_out,
@@ -95,7 +95,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
         return
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
-        yield f"Efficiency: {_parts(analysis.efficiency, analysis)}{nccl}"
+        yield f"Efficiency: {efficiency_text(analysis.efficiency, analysis)}{nccl}"
         only = "copy" if moved(analysis) == "copies" else "communicate"
         yield f"  100 % if GPUs compute equally long, never only {only}, and always have something to do"
     elif analysis.host.mpi is not None:
@@ -104,12 +104,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
     else:
         yield "The reports hold no device activity."
     for phase in analysis.phases[:MOST_PHASES]:
-        yield f"  {short(printable(phase.name), 20)}: {_parts(phase.efficiency, analysis)}"
-
-
-def _parts(e: Efficiency, analysis: Analysis) -> str:
-    factors = (("load balance", e.load_balance), (moved(analysis), e.communication), ("orchestration", e.orchestration))
-    return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
+        yield f"  {short(printable(phase.name), 20)}: {efficiency_text(phase.efficiency, analysis)}"
 
 
 def _defects(analysis: Analysis, shown: Sequence[Finding]) -> Iterator[str]:

@@ -266,7 +266,7 @@ def test_a_part_of_a_run_without_devices_can_be_analysed() -> None:
 
 @pytest.mark.parametrize(
     ("run", "told"),
-    [("openmp", "The reports hold no device activity."), ("saxpy", "Parallel efficiency of the devices 0.")],
+    [("openmp", "The reports hold no device activity."), ("saxpy", "Parallel efficiency of the devices 1.0 % = ")],
 )
 def test_a_translation_closes_with_the_efficiency_of_devices_where_there_are_any(
     run: str, told: str, tmp_path: Path
@@ -285,7 +285,7 @@ def test_the_efficiency_that_closes_a_translation_is_of_the_window_of_the_trace(
     shown = said("analyze", HALO, "--window", window, "--show", "window").splitlines()[0]
     assert told.strip().splitlines()[0] == shown.partition(" NCCL counts")[0]
     figures = values(HALO, "--window", window)["efficiency"]
-    assert f"Parallel efficiency of the devices {figures['parallel']:.3f} = " in told
+    assert f"Parallel efficiency of the devices {100 * figures['parallel']:.1f} % = load balance " in told
 
 
 @pytest.mark.parametrize("time", [None, (400_000_000, 550_000_000)])
