@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nsys2prv.commands.compare import compare, judge
     from nsys2prv.commands.cut import cut
     from nsys2prv.commands.doctor import doctor
-    from nsys2prv.commands.export import export
+    from nsys2prv.commands.export import Exported, export
     from nsys2prv.commands.frames_written import FrameFile
     from nsys2prv.commands.history import history
     from nsys2prv.commands.inspect import Inspection, inspect
@@ -58,6 +58,7 @@ _MODULE_OF = {
     "BatchResult": "nsys2prv.commands.batch.batch",
     "Comparison": "nsys2prv.analysis.compare.comparison",
     "Execution": "nsys2prv.pipeline.workers.execution",
+    "Exported": "nsys2prv.commands.export",
     "FrameFile": "nsys2prv.commands.frames_written",
     "History": "nsys2prv.database.history",
     "Inspection": "nsys2prv.commands.inspect",
@@ -103,6 +104,7 @@ __all__ = [
     "BatchResult",
     "Comparison",
     "Execution",
+    "Exported",
     "FrameFile",
     "History",
     "Inspection",
