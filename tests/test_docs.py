@@ -247,7 +247,20 @@ NOUNS = (
     *("sample", "message", "point", "combination", "window", "slice", "label", "family", "finding", "iteration"),
     *("repeat", "steady", "efficiency", "waiting", "replay", "anchor", "confidence", "exposed", "cfg"),
     # Those of the code alone.
-    *("frame", "attribute", "slot", "lane", "end", "member", "merged", "unit", "sampler", "loss", "diagnostic"),
+    *(
+        "frame",
+        "attribute",
+        "slot",
+        "lane",
+        "end",
+        "member",
+        "merged",
+        "unit",
+        "component",
+        "sampler",
+        "loss",
+        "diagnostic",
+    ),
     *("summary", "spill", "bundle", "part", "piece", "milestone"),
 )
 

@@ -158,7 +158,7 @@ class RunClocks(NamedTuple):
     """The clocks of a run: the time by which two may differ (ns; None: not known), and what is doubtful about them.
 
     `of_task`: the clock of each task by number; `part_of_task`: tasks of one number have clocks that were compared with
-    each other (see Alignment.parts).
+    each other (see Alignment.components).
     """
 
     error: int | None = 0

@@ -65,8 +65,8 @@ class Gpu(NamedTuple):
     capacity: Capacity = Capacity()
 
     @property
-    def slot(self) -> str:
-        """Return the position in its host, unique there; empty where the export does not say."""
+    def location(self) -> str:
+        """Return where on its host's bus it is, which no other GPU is; empty where the export does not say."""
         return f"{self.bus}/{self.instance}" if self.bus and self.instance else self.bus
 
     @property

@@ -34,7 +34,7 @@ def find_hosts(identities: Sequence[Identity], names: Sequence[str], overrides: 
     """Find the hosts of the reports, in the order of their first report.
 
     Reports are of one host if they name the same, and nothing contradicts it. Containers on several machines often
-    share a name; then GPUs with other uuids in the same slots, other CPUs or another SLURM node tell them apart.
+    share a name; then GPUs with other uuids at one bus location, other CPUs or another SLURM node tell them apart.
     A report that names no host is of that with its GPUs, if there is one. `overrides` maps patterns of report names
     (shell wildcards) to host names and wins: these reports join any that state that name themselves.
     """
@@ -110,8 +110,8 @@ def _one_host(a: Identity, b: Identity) -> bool:
     uuids = {g.uuid for g in a.gpus if g.uuid}, {g.uuid for g in b.gpus if g.uuid}
     if uuids[0] & uuids[1]:
         return True
-    slots = {g.slot for g in a.gpus if g.slot and g.uuid} & {g.slot for g in b.gpus if g.slot and g.uuid}
-    return not slots
+    located = [{g.location for g in one.gpus if g.location and g.uuid} for one in (a, b)]
+    return not located[0] & located[1]
 
 
 def _number_gpus(identities: Sequence[Identity]) -> dict[str, int]:

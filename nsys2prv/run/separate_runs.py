@@ -23,7 +23,7 @@ from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.words import NAMES_SHOWN, few
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import open_report
-from nsys2prv.run.connected_parts import connected_parts
+from nsys2prv.run.connected_components import connected_components
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import stated_ranks
 from nsys2prv.run.report_events import active_processes, event_span
@@ -111,8 +111,10 @@ def separate_runs(facts: Sequence[ReportFacts]) -> list[list[int]]:
     """
     placed = [r for r, f in enumerate(facts) if f.span is not None]
     edges = [*_in_common(facts), *_at_one_time([(r, facts[r]) for r in placed])]
-    part = connected_parts(len(facts), edges)
-    groups = [_group(facts, [r for r in range(len(facts)) if part[r] == p]) for p in sorted(set(part.tolist()))]
+    component = connected_components(len(facts), edges)
+    groups = [
+        _group(facts, [r for r in range(len(facts)) if component[r] == c]) for c in sorted(set(component.tolist()))
+    ]
     known = [g for g in groups if any(facts[r].span for r in g.reports)]
     joined: list[_Group] = []
     for group in sorted(known, key=lambda g: min(span[0] for r in g.reports if (span := facts[r].span))):

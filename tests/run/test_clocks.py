@@ -129,7 +129,7 @@ def test_hosts_without_anchors_keep_utc_and_are_named() -> None:
     assert [r.method for r in found.reports] == ["collectives"] * 4 + ["utc"] * 4
     assert [r.offset_ns for r in found.reports[4:]] == [0] * 4
     assert any("host2, host3 stay on UTC" in w for w in found.warnings)
-    assert found.parts == (0, 0, 0, 0, 2, 2, 3, 3)
+    assert found.components == (0, 0, 0, 0, 2, 2, 3, 3)
     assert [r.error_bound_ns is None for r in found.reports] == [False] * 4 + [True] * 4
     assert found.error is not None
 
@@ -146,7 +146,7 @@ def test_the_error_of_clocks_that_nothing_compares_is_not_known() -> None:
 def test_two_groups_of_hosts_are_named() -> None:
     found = aligned(run(SKEWED, communicators=[[0, 1, 2, 3], [4, 5, 6, 7]]))
     assert any("2 groups of hosts" in w for w in found.warnings)
-    assert found.parts == (0, 0, 0, 0, 2, 2, 2, 2)
+    assert found.components == (0, 0, 0, 0, 2, 2, 2, 2)
     assert [r.error_bound_ns is None for r in found.reports] == [False] * 4 + [True] * 4
 
 

@@ -40,7 +40,7 @@ def test_instances_of_one_gpu_are_gpus(uuids: str, translations: Runs, tmp_path:
 
 
 def test_containers_that_see_their_own_instance_are_of_one_host(translations: Runs, tmp_path: Path) -> None:
-    """Two GPUs cannot be in one slot, two instances can; all call theirs number 0."""
+    """Two GPUs cannot be at one bus location, two instances can; all call theirs number 0."""
     made = translate(construct.mig_instances(RUN, tmp_path / "mig", listed="own"), tmp_path)
     whole = translations.whole("gpt-ddp")
     assert made.trace.names["NODE"] == whole.trace.names["NODE"]

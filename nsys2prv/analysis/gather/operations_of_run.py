@@ -37,7 +37,9 @@ def with_operations(run: Run, plan: Plan, folder: Path, limits: Limits, span: Sp
     clocks = plan.alignment
     known = run._replace(
         waits=gather_waits(plan, span and _calling(run, span)),
-        clocks=RunClocks(clocks.error, _by_task(plan, clocks.units), _by_task(plan, clocks.parts), clocks.warnings),
+        clocks=RunClocks(
+            clocks.error, _by_task(plan, clocks.units), _by_task(plan, clocks.components), clocks.warnings
+        ),
     )
     parts = gather_parts(plan, folder, limits.batch_rows)
     # Ranks that were not chosen may share a communicator with those that were.

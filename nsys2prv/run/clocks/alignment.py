@@ -60,13 +60,13 @@ class Alignment(NamedTuple):
     """The clocks of all reports, in their order. `reference` is the report whose UTC-aligned time is unchanged.
 
     `units`: equal numbers for reports that share a clock, as those of a host do unless they contradict each other.
-    `parts`: equal numbers for reports whose clocks were compared, with each other or through those of further ones.
+    `components`: equal numbers for reports whose clocks were compared, with each other or through those of others.
     """
 
     reference: str
     clocks: tuple[Clock, ...]
     units: tuple[int, ...]
-    parts: tuple[int, ...]
+    components: tuple[int, ...]
     reports: tuple[ReportClock, ...]
     warnings: tuple[str, ...]
     # report, time (ns since the first session start), residual (ns): for a plot.
@@ -74,19 +74,19 @@ class Alignment(NamedTuple):
 
     @property
     def error(self) -> int | None:
-        """Return the time by which clocks of one part may differ (ns): 0 if all share one, None if nothing tells it.
+        """Return the time by which compared clocks may differ (ns): 0 if all share one, None if nothing tells it.
 
         It is the 95th percentile of the residuals of the report with the largest, or what the error bounds of two
         clocks allow together if that is less. Either tells it only where each clock has one. Nothing tells how far
-        clocks of two parts differ.
+        clocks differ that were not compared.
         """
         if len(set(self.units)) < 2:
             return 0
-        clocks = Counter(part for _, part in set(zip(self.units, self.parts, strict=True)))
+        clocks = Counter(component for _, component in set(zip(self.units, self.components, strict=True)))
         compared = [
             (unit, report)
-            for unit, part, report in zip(self.units, self.parts, self.reports, strict=True)
-            if clocks[part] > 1
+            for unit, component, report in zip(self.units, self.components, self.reports, strict=True)
+            if clocks[component] > 1
         ]
         every = {unit for unit, _ in compared}
         left = [(unit, r.residual_p95_ns) for unit, r in compared if r.residual_p95_ns is not None]
@@ -127,15 +127,15 @@ def align(
     stated = unstated_clocks(identities)
     if how != "none":
         stated, warnings = stated_clocks(identities, hosts)
-    anchors = gather(_of_first_parts(summaries, hosts, stated), stated)
+    anchors = gather(_of_first_captures(summaries, hosts, stated), stated)
     fits = offsets is None and how in ("auto", "collectives")
     units = _units(anchors if fits else anchors.clear(), hosts, len(summaries), warnings)
     bounds: list[int | None] = [None] * len(summaries)
-    parts = units.of
+    components = units.of
     if offsets is not None:
         clocks = _given_clocks(summaries, host_of, stated, offsets, warnings)
     elif fits:
-        clocks, bounds, parts = _fitted(anchors, stated, units, how, warnings)
+        clocks, bounds, components = _fitted(anchors, stated, units, how, warnings)
     else:
         clocks = stated
     after = corrected(anchors, stated, clocks)
@@ -155,10 +155,14 @@ def align(
             "(--align auto compares them by collectives and messages)"
         )
     reference = next((r.name for r in reports if r.offset_ns == 0 and r.slope_ppm == 0), reports[0].name)
-    return Alignment(reference, tuple(clocks), tuple(units.of), tuple(parts), tuple(reports), tuple(warnings), left)
+    return Alignment(
+        reference, tuple(clocks), tuple(units.of), tuple(components), tuple(reports), tuple(warnings), left
+    )
 
 
-def _of_first_parts(summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]) -> list[pl.DataFrame]:
+def _of_first_captures(
+    summaries: Sequence[Summary], hosts: Sequence[Host], stated: Sequence[Clock]
+) -> list[pl.DataFrame]:
     """Return the anchors of each report; of repeated captures of one process only the first's.
 
     A later report numbers its operations anew, and the ranks may begin with different operations.
@@ -186,7 +190,7 @@ def _recorded(identity: Identity, rank: int | None) -> object:
 def _fitted(
     anchors: pl.DataFrame, stated: list[Clock], units: _ClockUnits, how: Align, warnings: list[str]
 ) -> tuple[list[Clock], list[int | None], list[int]]:
-    """Return the clock of each report, how far it may be off (ns), and its part (see Alignment)."""
+    """Return the clock of each report, how far it may be off (ns), and its component (see Alignment)."""
     if len(units.names) < 2:
         own = [c._replace(method="host" if c.method == "utc" and len(stated) > 1 else c.method) for c in stated]
         return own, [0] * len(own), units.of
@@ -204,8 +208,8 @@ def _fitted(
         for u in found.steep
     ]
     with_collectives = set(placed.filter(pl.col("kind").is_in(["collective", "init"]))["unit"])
-    # Bounds are those against the first host of each part: against that of another part nothing bounds a clock.
-    bounded = np.isfinite(found.bound) & (found.part == found.part[0])
+    # Bounds are those against the first host of each component: against that of another nothing bounds a clock.
+    bounded = np.isfinite(found.bound) & (found.component == found.component[0])
     bounds = [round(found.bound[u]) if bounded[u] else None for u in units.of]
     clocks = [
         clock.corrected(
@@ -217,7 +221,7 @@ def _fitted(
         else clock
         for clock, u in zip(stated, units.of, strict=True)
     ]
-    return clocks, bounds, found.part[units.of].tolist()
+    return clocks, bounds, found.component[units.of].tolist()
 
 
 def _units(anchors: pl.DataFrame, hosts: Sequence[Host], reports: int, warnings: list[str]) -> _ClockUnits:
@@ -246,12 +250,12 @@ def _unconnected(found: Fit, names: Sequence[str]) -> list[str]:
             f"no anchors between hosts: {len(names)} hosts are aligned by UTC alone "
             "(NVTX and CUDA, or MPI, in `nsys profile --trace` record anchors)"
         ]
-    parts = {int(p) for p, aligned in zip(found.part, found.aligned, strict=True) if aligned}
+    components = {int(c) for c, aligned in zip(found.component, found.aligned, strict=True) if aligned}
     warnings = []
     if lone:
         warnings.append(f"no anchors between hosts: {few(lone)} stay on UTC")
-    if len(parts) > 1:
-        warnings.append(f"no anchors between hosts: {len(parts)} groups of hosts are aligned by UTC to each other")
+    if len(components) > 1:
+        warnings.append(f"no anchors between hosts: {len(components)} groups of hosts are aligned by UTC to each other")
     return warnings
 
 

@@ -17,7 +17,7 @@ from nsys2prv.run.clocks.estimate import FEWEST_EDGE_VALUES, LEAST_ERROR_NS, Val
 from nsys2prv.run.clocks.graph import Edge, farthest, keep_bounds, solve
 from nsys2prv.run.clocks.observations import Pair, bounds, by_unit, chosen_pairs, common, pairs_of
 from nsys2prv.run.clocks.steps import Jump, Step, attribute, find_step, longer_side
-from nsys2prv.run.connected_parts import connected_parts
+from nsys2prv.run.connected_components import connected_components
 
 # Shortest span of anchors for a slope, ns, and its confidence interval in standard errors (99.7 %).
 SLOPE_SPAN = 1_000_000_000
@@ -29,23 +29,24 @@ STEEPEST_RATE = 1e-3
 
 
 class Fit(NamedTuple):
-    """Offset (ns) and slope (0 is none) of each unit, and which units are connected: `part` names the first of each.
+    """Offset (ns) and slope (0 is none) of each unit, and which units anchors connect.
 
-    `bound`: how far each offset may be off with no effect before its cause (ns, infinite where nothing bounds it).
+    `component`: the first of the units that anchors connect to each. `bound`: how far each offset may be off with no
+    effect before its cause (ns, infinite where nothing bounds it).
     """
 
     offset: Values
     rate: Values
     bound: Values
-    part: npt.NDArray[np.int64]
+    component: npt.NDArray[np.int64]
     jumps: tuple[Jump, ...] = ()
     steep: tuple[int, ...] = ()
 
     @property
     def aligned(self) -> list[bool]:
         """Return for each unit True if anchors connect it to another."""
-        sizes = np.bincount(self.part, minlength=len(self.part))
-        return [bool(sizes[p] > 1) for p in self.part]
+        sizes = np.bincount(self.component, minlength=len(self.component))
+        return [bool(sizes[p] > 1) for p in self.component]
 
 
 def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
@@ -61,9 +62,9 @@ def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
     slack = _slack(limits, rate)
     edges = [*_end_edges(pairs, rate, slack), *_bound_edges(slack)]
     offset, _ = solve(units, edges)
-    part = connected_parts(units, [(e.a, e.b) for e in edges])
+    component = connected_components(units, [(e.a, e.b) for e in edges])
     kept = keep_bounds(offset, slack)
-    return Fit(kept - kept[part], rate, farthest(kept, slack, part), part, tuple(jumps), steep)
+    return Fit(kept - kept[component], rate, farthest(kept, slack, component), component, tuple(jumps), steep)
 
 
 def _observe(anchors: pl.DataFrame, kinds: Sequence[str]) -> tuple[list[Pair], pl.DataFrame]:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from nsys2prv.run.clocks.estimate import Values
-from nsys2prv.run.connected_parts import connected_parts
+from nsys2prv.run.connected_components import connected_components
 
 Units = npt.NDArray[np.int64]
 
@@ -29,7 +29,7 @@ class Edge(NamedTuple):
 
 
 def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
-    """Solve for value and standard error of each unit against the first of its connected part, which has 0.
+    """Solve for value and standard error of each unit against the first of its connected component, which has 0.
 
     Minimizes the sum of ((x_b - x_a - value) / error)^2, with the weight of pairs that contradict the others reduced.
     An error of 0 (clocks that agree to the ns, as in copies of a report) counts as the least other one.
@@ -41,8 +41,8 @@ def solve(count: int, edges: Sequence[Edge]) -> tuple[Values, Values]:
     wanted, sigma = np.array([e.value for e in edges]), np.array([e.error for e in edges])
     least = sigma[sigma > 0].min(initial=np.inf)
     sigma[sigma == 0] = least if np.isfinite(least) else 1.0
-    part = connected_parts(count, [(e.a, e.b) for e in edges])
-    free = np.flatnonzero(part != np.arange(count))
+    component = connected_components(count, [(e.a, e.b) for e in edges])
+    free = np.flatnonzero(component != np.arange(count))
     weight = 1 / sigma**2
     for _ in range(REWEIGHTINGS):
         normal = _laplacian(count, a, b, weight)[np.ix_(free, free)]
@@ -83,12 +83,12 @@ def keep_bounds(value: Values, slack: dict[tuple[int, int], float]) -> Values:
     return moved
 
 
-def farthest(value: Values, slack: dict[tuple[int, int], float], part: Units) -> Values:
+def farthest(value: Values, slack: dict[tuple[int, int], float], component: Units) -> Values:
     """Return how far each unit may be from its value with no x_u - x_v above slack[u, v]; infinite without a bound.
 
-    The first unit of each connected part, `part`, stays.
+    The first unit of each connected component, `component`, stays.
     """
-    room = np.where(part == np.arange(len(part)), 0.0, np.inf)
+    room = np.where(component == np.arange(len(component)), 0.0, np.inf)
     if not slack:
         return room
     u, v = (np.array(side) for side in zip(*slack, strict=True))
@@ -96,7 +96,7 @@ def farthest(value: Values, slack: dict[tuple[int, int], float], part: Units) ->
     ways = [room.copy() for _ in range(2)]
     for way, (near, far) in zip(ways, ((v, u), (u, v)), strict=True):
         # As with Bellman and Ford: each turn takes one more pair into account.
-        for _ in range(len(part)):
+        for _ in range(len(component)):
             reached = way.copy()
             np.minimum.at(reached, far, way[near] + left)
             if np.array_equal(reached, way):

@@ -1,4 +1,4 @@
-"""Connected parts of a graph: of units whose clocks were compared, and of reports that have something in common."""
+"""Connected components of a graph: units whose clocks were compared, reports that have something in common."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 
-def connected_parts(count: int, edges: Iterable[tuple[int, int]]) -> npt.NDArray[np.int64]:
-    """Return the connected part of each of some nodes, numbered from 0, as the number of its first node."""
+def connected_components(count: int, edges: Iterable[tuple[int, int]]) -> npt.NDArray[np.int64]:
+    """Return the connected component of each of some nodes, numbered from 0, as the number of its first node."""
     root = list(range(count))
 
     def find(node: int) -> int:
