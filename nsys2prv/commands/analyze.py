@@ -31,7 +31,7 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
 from nsys2prv.model.limits import Limits
-from nsys2prv.model.metric_names import CLOCK, TENSOR, has_part
+from nsys2prv.model.metric_names import CLOCK, TENSOR, holds_any
 from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.disk_space import INTERVAL_BYTES, check_temporary
@@ -187,7 +187,7 @@ def _folder(spill_dir: Path | None, dask: str | None) -> Iterator[Path]:
 
 def _check(run: Run, plan: Plan, span: Span | None, metrics: Sequence[str]) -> None:
     """Refuse metrics that the reports lack, and a chosen time or range in which nothing is left. Raises UsageError."""
-    lacking = [part for part in metrics if not any(has_part(name, [part]) for name in run.metrics)]
+    lacking = [text for text in metrics if not any(holds_any(name, [text]) for name in run.metrics)]
     if lacking and run.metrics and tuple(metrics) != (TENSOR,):
         near = did_you_mean(lacking[0], run.metrics)
         raise UsageError(

@@ -29,7 +29,7 @@ from nsys2prv.commands.whatif import predictions_of
 from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
-from nsys2prv.model.metric_names import has_part
+from nsys2prv.model.metric_names import holds_any
 from nsys2prv.page.page import page
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import write_whole
@@ -130,7 +130,7 @@ class LoadedRun:
 
     def samples(self, metric: str) -> pl.DataFrame:
         """Return the samples of the metrics with a text in their name: rank, host, gpu, metric, time, value."""
-        parts = [self._sampled(one) for one in self._run.samples if has_part(one.metric, [metric])]
+        parts = [self._sampled(one) for one in self._run.samples if holds_any(one.metric, [metric])]
         return pl.concat([pl.DataFrame(schema=SAMPLE), *parts])
 
     def _samples(self, metric: str) -> pl.DataFrame:
@@ -140,7 +140,7 @@ class LoadedRun:
     def analyze(self, question: Question = Question(), **changes: Any) -> Analysis:
         """Answer a question. `changes` are fields of Question, such as `window="step 5"`. Raises Nsys2prvError."""
         asked = replace(question, **changes)
-        chosen = tuple(s for s in self._run.samples if has_part(s.metric, asked.metrics))
+        chosen = tuple(s for s in self._run.samples if holds_any(s.metric, asked.metrics))
         return on_polars_thread(conclude)(self._run._replace(samples=chosen), asked)
 
     @cached_property

@@ -1,15 +1,15 @@
-"""Parts of the names of GPU metrics that the program looks for."""
+"""Texts by which the program looks for GPU metrics: a metric is meant if its name holds one, in any case."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-# The GPU metric that analysis looks at when none is named: part of its name.
+# The GPU metric that analysis looks at when none is named.
 TENSOR = "tensor active"
-# The clock of the SMs: part of its name.
+# The clock of the SMs.
 CLOCK = "gpc clock frequency"
 
 
-def has_part(name: str, parts: Sequence[str]) -> bool:
-    """Return True if the name of a metric has one of the parts, in any case."""
-    return any(part.lower() in name.lower() for part in parts)
+def holds_any(name: str, texts: Sequence[str]) -> bool:
+    """Return True if the name of a metric holds one of the texts, in any case."""
+    return any(text.lower() in name.lower() for text in texts)

@@ -13,7 +13,7 @@ import numpy as np
 from nsys2prv.analysis.frames import Pieces, Sampled
 from nsys2prv.analysis.metrics.nnls import Floats
 from nsys2prv.intervals.spans import Times
-from nsys2prv.model.metric_names import CLOCK, has_part
+from nsys2prv.model.metric_names import CLOCK, holds_any
 
 
 def with_clocks(samples: Sequence[Sampled], parts: Sequence[str]) -> tuple[Sampled, ...]:
@@ -22,7 +22,7 @@ def with_clocks(samples: Sequence[Sampled], parts: Sequence[str]) -> tuple[Sampl
     return tuple(
         s._replace(clock=clocks.get(s.device) if counts_cycles(s.metric) else None)
         for s in samples
-        if has_part(s.metric, parts)
+        if holds_any(s.metric, parts)
     )
 
 

@@ -33,8 +33,8 @@ from nsys2prv.run.saved_plan import read_saved
 _AS_IT_IS = Clock(0, 0)
 
 
-class MergePart(NamedTuple):
-    """Points to merge at a time: reports `first` to `end`, in [low, high) of the trace (ns)."""
+class BundleWindow(NamedTuple):
+    """A window of a bundle, merged at a time: reports [first, end), in [low, high) of the trace (ns)."""
 
     first: int
     end: int
@@ -43,7 +43,7 @@ class MergePart(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Lines of a part, in a file if there are any, and their counts."""
+    """Lines of such a window, in a file if there are any, and their counts."""
 
     spill: Spill | None
     counted: WindowCounts
@@ -55,29 +55,29 @@ def merge_reports(encoding: EncodingInput, workers: Workers, size: int) -> tuple
     Bundles go to files, and the points that are in them are removed. `size`: bytes of the trace, not compressed.
     Raises OutputError.
     """
-    parts = merge_parts(encoding.plan, workers, size)
-    if not parts:
+    windows = bundle_windows(encoding.plan, workers, size)
+    if not windows:
         return None, []
-    merged = list(workers.progress.track("merging reports", _merge(encoding, parts, workers), len(parts)))
+    merged = list(workers.progress.track("merging reports", _merge(encoding, windows, workers), len(windows)))
     spills = tuple(m.spill for m in merged if m.spill is not None)
     # Merged spills have many batches, and so their indices show better than those of points how lines spread in time.
     borders = window_borders(((spill, _AS_IT_IS) for spill in spills), workers.limits, together=2)
     return Bundles(spills, borders), [m.counted for m in merged]
 
 
-def merge_parts(plan: Plan, workers: Workers, size: int) -> list[MergePart]:
-    """List the parts to merge, bundle by bundle: none if windows have few spills each, or the disk lacks space."""
+def bundle_windows(plan: Plan, workers: Workers, size: int) -> list[BundleWindow]:
+    """List the windows of each bundle: none if windows of the trace have few spills each, or the disk lacks space."""
     limits = workers.limits
-    windows, spills = len(plan.borders) - 1, sum(len(s.spills) for s in plan.summaries)
-    if _spill_reads(plan) <= max(limits.window_spills * windows, 2 * spills):
+    windows_of_trace, spills = len(plan.borders) - 1, sum(len(s.spills) for s in plan.summaries)
+    if _spill_reads(plan) <= max(limits.window_spills * windows_of_trace, 2 * spills):
         return []
     if shutil.disk_usage(workers.folder).free < size * (1 + limits.line_bytes):
         return []
-    parts: list[MergePart] = []
+    windows: list[BundleWindow] = []
     for first, end in bundles([len(s.spills) for s in plan.summaries], limits):
         borders = window_borders(spills_of(plan.summaries[first:end], plan.clocks[first:end]), limits).tolist()
-        parts += [MergePart(first, end, low, high) for low, high in pairwise(borders)]
-    return parts
+        windows += [BundleWindow(first, end, low, high) for low, high in pairwise(borders)]
+    return windows
 
 
 def _spill_reads(plan: Plan) -> int:
@@ -101,29 +101,29 @@ def bundles(spills: Sequence[int], limits: Limits) -> Iterator[tuple[int, int]]:
     yield first, len(spills)
 
 
-def _merge(encoding: EncodingInput, parts: Sequence[MergePart], workers: Workers) -> Iterator[Merged]:
-    """Merge parts, here or by workers, and remove the points of each bundle that is complete."""
-    work = [(part, workers.folder / f"bundle{n}.arrow") for n, part in enumerate(parts)]
+def _merge(encoding: EncodingInput, windows: Sequence[BundleWindow], workers: Workers) -> Iterator[Merged]:
+    """Merge windows, here or by workers, and remove the points of each bundle that is complete."""
+    work = [(window, workers.folder / f"bundle{n}.arrow") for n, window in enumerate(windows)]
     if workers.count == 1:
         results: Iterator[Merged] = map_ahead(partial(_merged, encoding, workers.limits), work)
     else:
         saved = workers.folder / "to-merge"
         encoding.save(saved)
         results = workers.map(partial(_merged_by_worker, saved, workers.limits), work)
-    for n, (part, result) in enumerate(zip(parts, results, strict=True)):
+    for n, (window, result) in enumerate(zip(windows, results, strict=True)):
         yield result
-        if n + 1 == len(parts) or parts[n + 1].first != part.first:
-            for spill in chain.from_iterable(s.spills for s in encoding.plan.summaries[part.first : part.end]):
+        if n + 1 == len(windows) or windows[n + 1].first != window.first:
+            for spill in chain.from_iterable(s.spills for s in encoding.plan.summaries[window.first : window.end]):
                 spill.path.unlink(missing_ok=True)
 
 
-def _merged_by_worker(saved: Path, limits: Limits, work: tuple[MergePart, Path]) -> Merged:
+def _merged_by_worker(saved: Path, limits: Limits, work: tuple[BundleWindow, Path]) -> Merged:
     return _merged(read_saved(saved), limits, work)
 
 
 @on_polars_thread
-def _merged(encoding: EncodingInput, limits: Limits, work: tuple[MergePart, Path]) -> Merged:
-    """Merge one part into a file. Raises OutputError."""
+def _merged(encoding: EncodingInput, limits: Limits, work: tuple[BundleWindow, Path]) -> Merged:
+    """Merge one window into a file. Raises OutputError."""
     (first, end, low, high), path = work
     lines, counted = merged_lines(encoding, range(first, end), low, high)
     if lines.is_empty():

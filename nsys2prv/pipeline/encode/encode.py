@@ -51,36 +51,38 @@ class WindowCounts(NamedTuple):
     repeated: Mapping[str, int]
 
 
-class _Part(NamedTuple):
-    """Some lines of a window, and the number of messages of their family with an end without a row."""
+class _FamilyLines(NamedTuple):
+    """Some lines of a family, and the number of its messages with an end without a row."""
 
     lines: pl.DataFrame
     family: str = ""
     hidden: int = 0
 
 
-class _Counted:
-    """The lines of parts as they are made, one by one: lines that were taken are not kept. `hidden`: so far."""
+class _CountedLines:
+    """Lines as they are made, frame by frame: those that were taken are not kept.
 
-    def __init__(self, parts: Iterable[_Part]) -> None:
-        self._parts = parts
+    `hidden`: messages so far with an end without a row, by family.
+    """
+
+    def __init__(self, made: Iterable[_FamilyLines]) -> None:
+        self._made = made
         self.hidden: dict[str, int] = {}
 
     def __iter__(self) -> Iterator[pl.DataFrame]:
-        for part in self._parts:
-            if part.hidden:
-                self.hidden[part.family] = self.hidden.get(part.family, 0) + part.hidden
-            yield part.lines
+        for lines, family, hidden in self._made:
+            if hidden:
+                self.hidden[family] = self.hidden.get(family, 0) + hidden
+            yield lines
 
 
 @on_polars_thread
 def encode(encoding: EncodingInput, number: int) -> tuple[pl.DataFrame, WindowCounts]:
     """Return the lines of window `number` in the order of the body, ready for `write_lines`."""
-    parts = _Counted(_window_parts(encoding, int(encoding.borders[number]), int(encoding.borders[number + 1])))
-    lines, repeated = (
-        _without_repeats(encoding.plan, parts) if encoding.plan.objects.shared else (sort_lines(parts), {})
-    )
-    return lines, WindowCounts(lines.height, parts.hidden, repeated)
+    low, high = (int(border) for border in encoding.borders[number : number + 2])
+    made = _CountedLines(_window_lines(encoding, low, high))
+    lines, repeated = _without_repeats(encoding.plan, made) if encoding.plan.objects.shared else (sort_lines(made), {})
+    return lines, WindowCounts(lines.height, made.hidden, repeated)
 
 
 def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, WindowCounts]:
@@ -90,12 +92,12 @@ def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -
     """
     plan = encoding.plan
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
-    none = _Part(_with_owner(plan, plan.lines.clear(), NO_REPORT, NO_REPORT))
-    parts = _Counted(chain([none], _report_parts(encoding, reports, low, high)))
-    return sort_lines(parts, kept), WindowCounts(0, parts.hidden, {})
+    none = _FamilyLines(_with_owner(plan, plan.lines.clear(), NO_REPORT, NO_REPORT))
+    made = _CountedLines(chain([none], _report_lines(encoding, reports, low, high)))
+    return sort_lines(made, kept), WindowCounts(0, made.hidden, {})
 
 
-def _window_parts(encoding: EncodingInput, low: int, high: int) -> Iterator[_Part]:
+def _window_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[_FamilyLines]:
     """Yield all lines within [low, high)."""
     plan = encoding.plan
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
@@ -105,20 +107,20 @@ def _window_parts(encoding: EncodingInput, low: int, high: int) -> Iterator[_Par
         *_waiting_lines(encoding, low, high),
         *_run_event_lines(encoding, low, high),
     ):
-        yield _Part(_with_owner(plan, lines, NO_REPORT, NO_REPORT))
+        yield _FamilyLines(_with_owner(plan, lines, NO_REPORT, NO_REPORT))
     if encoding.bundles is None:
-        yield from _report_parts(encoding, range(len(plan.summaries)), low, high)
+        yield from _report_lines(encoding, range(len(plan.summaries)), low, high)
     else:
-        yield from map(_Part, _within(encoding.bundles.spills, low, high))
+        yield from map(_FamilyLines, _within(encoding.bundles.spills, low, high))
 
 
-def _report_parts(encoding: EncodingInput, reports: range, low: int, high: int) -> Iterator[_Part]:
+def _report_lines(encoding: EncodingInput, reports: range, low: int, high: int) -> Iterator[_FamilyLines]:
     """Yield the lines of the points of reports within [low, high)."""
     for report in reports:
         for spill in encoding.plan.summaries[report].spills:
             for lines, hidden in _spill_lines(encoding, report, spill, low, high):
                 owned = _with_owner(encoding.plan, lines, report, FAMILY_NAMES.index(spill.family))
-                yield _Part(owned, spill.family, hidden)
+                yield _FamilyLines(owned, spill.family, hidden)
 
 
 def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
@@ -287,12 +289,12 @@ def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tu
     return message_lines(drawn, plan.objects.rows.numbers), routed.height - drawn.height
 
 
-def _without_repeats(plan: Plan, parts: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
+def _without_repeats(plan: Plan, made: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
     """Sort the lines of a run where several reports hold a process: events that two of them recorded are written once.
 
     Return also the rows left out for this, by family (an interval is one row, and has two lines).
     """
-    lines = sort_lines(parts, [*LINE, *OWNERS])
+    lines = sort_lines(made, [*LINE, *OWNERS])
     shared = np.isin(plan.objects.rows.task, list(plan.objects.shared))
     of_shared = pl.Series(shared[lines["row"].to_numpy()])
     # Equal events of a single report happened twice.

@@ -116,13 +116,13 @@ def _first_of_alike(places: pl.DataFrame) -> pl.DataFrame:
 
 def _launches(summary: Summary) -> pl.DataFrame:
     """Return the launch (ns) of each activity: place, start, launched."""
-    parts = [pl.DataFrame(schema={"place": pl.UInt32(), "start": pl.Int64(), "launched": pl.Int64()})]
+    found = [pl.DataFrame(schema={"place": pl.UInt32(), "start": pl.Int64(), "launched": pl.Int64()})]
     for spill in summary.spills:
         if spill.family == CORRELATION.name and spill.kind == "messages":
             for batch in range(len(spill.first)):
                 lines = read_spill(spill, [batch])
-                parts.append(lines.select(place="to_place", start="received", launched="time"))
-    return pl.concat(parts)
+                found.append(lines.select(place="to_place", start="received", launched="time"))
+    return pl.concat(found)
 
 
 def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:

@@ -29,10 +29,10 @@ class MemoryPeaks:
         kinds = [key for key in ON_DEVICE if key in samples.columns]
         if not kinds:
             return
-        for (number,), part in samples.data.group_by("place", maintain_order=True):
+        for (number,), of_place in samples.data.group_by("place", maintain_order=True):
             place = int(str(number))
             before = {key: self.held.get((place, key), 0) for key in ON_DEVICE}
-            filled = part.select("time", *(pl.col(k).forward_fill().fill_null(before[k]) for k in kinds))
+            filled = of_place.select("time", *(pl.col(k).forward_fill().fill_null(before[k]) for k in kinds))
             still = sum(before[key] for key in ON_DEVICE if key not in kinds)
             total = filled.select(total=pl.sum_horizontal(kinds) + still)["total"]
             at = int(total.arg_max() or 0)

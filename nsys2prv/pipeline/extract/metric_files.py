@@ -17,7 +17,7 @@ from nsys2prv.families.metrics.gpu_metrics import GPU_BITS, metric_names
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Loss
-from nsys2prv.model.metric_names import has_part
+from nsys2prv.model.metric_names import holds_any
 from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import TIME_LIMIT
@@ -63,17 +63,17 @@ def _samples(source: Source, known: pl.DataFrame, part: ReportPart) -> Iterator[
 
     For a GPU without any of them, the first metric comes without its name, to show when the GPU was sampled.
     """
-    parts = part.wanted.metrics
+    texts = part.wanted.metrics
     if known.is_empty():
         # Versions without a table of metrics have them as generic events, which come as texts and all at once.
         for type_id, samples in generic_samples(source, pl.Series(dtype=pl.Int64)).items():
-            names = [n for n in samples.columns[1:] if has_part(n, parts)]
+            names = [n for n in samples.columns[1:] if holds_any(n, texts)]
             for name in names:
                 yield type_id, name, samples.select("time", value=name)
             if not names:
                 yield type_id, None, samples
         return
-    chosen: dict[tuple[int, int], str | None] = {(t, n): name for t, n, name in known.rows() if has_part(name, parts)}
+    chosen: dict[tuple[int, int], str | None] = {(t, n): name for t, n, name in known.rows() if holds_any(name, texts)}
     of_others = known.filter(~pl.col("typeId").is_in({t for t, _ in chosen})).unique("typeId", maintain_order=True)
     chosen |= {(t, n): None for t, n, _ in of_others.rows()}
     wanted = {"typeId": sorted({t for t, _ in chosen}), "metricId": sorted({n for _, n in chosen})}
@@ -104,7 +104,7 @@ class MetricFiles:
         if frame.data.is_empty():
             return
         place = int(frame.data["place"][0])
-        for column in (c for c in frame.columns if has_part(c, self.part.wanted.metrics)):
+        for column in (c for c in frame.columns if holds_any(c, self.part.wanted.metrics)):
             self.add(place, column, frame.data.select("time", value=column))
 
     def add(self, place: int, column: str, samples: pl.DataFrame) -> None:
@@ -149,19 +149,19 @@ class _Pieces:
         self._held: list[pl.DataFrame] | None = [] if in_memory else None
         self._rows, self._count, self._first, self._last, self._sorted = 0, 0, 0, 0, True
 
-    def add(self, part: pl.DataFrame) -> None:
+    def add(self, samples: pl.DataFrame) -> None:
         """Append samples: time, value."""
-        part = part.drop_nulls()
-        if part.is_empty():
+        piece = samples.drop_nulls()
+        if piece.is_empty():
             return
-        times = part["time"].to_numpy()
+        times = piece["time"].to_numpy()
         low, high = int(times.min()), int(times.max())
         in_order = bool((np.diff(times) > 0).all()) and (not self._rows or low > self._last)
         self._first = min(self._first, low) if self._rows else low
         self._last = max(self._last, high) if self._rows else high
         self._sorted = self._sorted and in_order
-        self._rows += part.height
-        self._write(part)
+        self._rows += piece.height
+        self._write(piece)
 
     def close(self) -> tuple[int, int, int]:
         """Sort the samples if need be; return their number, first and last time."""
@@ -184,15 +184,15 @@ class _Pieces:
         else:
             self._held.clear()
 
-    def _write(self, part: pl.DataFrame) -> None:
+    def _write(self, piece: pl.DataFrame) -> None:
         """Write a piece to a file of its own, or keep it. Raises OutputError."""
         if self._held is not None:
-            self._held.append(part)
+            self._held.append(piece)
             return
         try:
             self.folder.mkdir(exist_ok=True)
             with (self.folder / f"{self._count}.arrow").open("wb") as file:
-                part.write_ipc(file, compression="uncompressed")
+                piece.write_ipc(file, compression="uncompressed")
         except OSError as error:
             raise not_written(self.folder.parent, error) from None
         self._count += 1

@@ -57,7 +57,7 @@ class PlaceSamples:
         if not self.periodic:
             return self._drawn(frame, tally)
         self.unended.append(frame.data)
-        if not self.period and sum(part.height for part in self.unended) <= FIRST_DISTANCES:
+        if not self.period and sum(frame.height for frame in self.unended) <= FIRST_DISTANCES:
             return Samples(frame.data.clear(), frame.columns)
         return self._drawn(self._ended(), tally)
 
@@ -144,8 +144,10 @@ class PlaceSamples:
             self.open = self.open and (end is None or end > int(before["time"][0]))
             return _samples(before) if self.open or not self.periodic else None
         means = None if self.averages is None else self.averages.rest(tally)
-        parts = [part for part in (waiting, None if means is None else means.data) if part is not None and part.height]
-        return _samples(_together(parts)) if parts else None
+        left = [
+            frame for frame in (waiting, None if means is None else means.data) if frame is not None and frame.height
+        ]
+        return _samples(_together(left)) if left else None
 
     def points(self, frame: Samples | None, last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return one row a time with changed values, and the edges, of the samples so far. `last`: none will follow.
@@ -200,9 +202,9 @@ def _samples(data: pl.DataFrame) -> Samples:
     return Samples(data, tuple(c for c in data.columns if c not in _SAMPLE_COLUMNS))
 
 
-def _together(parts: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
-    """Concatenate parts; metrics that a part lacks are null there."""
-    some = [p for p in parts if p is not None]
+def _together(frames: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
+    """Concatenate frames; metrics that a frame lacks are null there."""
+    some = [frame for frame in frames if frame is not None]
     if not some:
         return pl.DataFrame(schema=SAMPLE)
     return some[0] if len(some) == 1 else pl.concat(some, how="diagonal")

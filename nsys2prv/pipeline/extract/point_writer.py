@@ -85,7 +85,7 @@ class PointWriter:
         self._to_analyze.clear()
 
     def _cut(self, family: Family, frame: Drawn, tally: Tally) -> Drawn:
-        """Return the part of a frame that lies within the chosen span."""
+        """Return what of a frame lies within the chosen span."""
         span = self.part.drawing.span
         if isinstance(frame, Intervals):
             return points.cut_intervals(frame, span, tally)
@@ -187,8 +187,8 @@ class PointWriter:
         """Store points, merged by kind and columns, in files whose names begin with `name`."""
         storage = self.part.storage
         store = hold_points if storage.in_memory else write_spill
-        for number, (of, parts) in enumerate(made.items()):
-            merged = merged_points(parts)
+        for number, (of, frames) in enumerate(made.items()):
+            merged = merged_points(frames)
             if storage.folder is not None and merged.data.height:
                 path = storage.folder / f"{storage.name}.{name}.{number}.arrow"
                 yield store(path, of, merged, self.part.limits.batch_rows)

@@ -35,7 +35,7 @@ class Wanted:
     """Results of an extraction beside its summary.
 
     `points`: points to encode. `analyzed`: families whose intervals and messages are stored whole, for analysis.
-    `metrics`: parts of the names of GPU metrics to store, one metric a file. `anchors`: families that
+    `metrics`: texts that names of GPU metrics to store hold, one metric a file. `anchors`: families that
     look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
     whose first begin and last end are looked up. `wait_calls`: calls that make streams and threads wait, for analysis.
     `attributes`: further attributes of analyzed intervals that are stored, too. `beyond`: analyzed intervals are stored
@@ -54,7 +54,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Drawing:
-    """The part of the events to draw. `span`: on the report's clock (ns). `rules`: of kernel classes.
+    """Which events to draw, and how. `span`: on the report's clock (ns). `rules`: of kernel classes.
 
     `pthreads_apart`: pthread calls have an event type of their own.
     """

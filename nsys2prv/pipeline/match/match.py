@@ -109,10 +109,10 @@ def match(
     counts.leave(drawn.filter(~(lasting[0] & lasting[1])), Loss.OUTSIDE)
     counts.draw(inside)
     spills = []
-    for (family,), part in inside.group_by("family"):
+    for (family,), own in inside.group_by("family"):
         path = folder / f"matched.{family}.{number}.arrow"
         of = SpillOf("messages", str(family))
-        spills.append(replace_spill(path, of, Points(part.drop("family").sort(pl.all())), limits.batch_rows))
+        spills.append(replace_spill(path, of, Points(own.drop("family").sort(pl.all())), limits.batch_rows))
     arrivals = arrivals_of(ends, plan.duration) if waiting else pl.DataFrame()
     if arrivals.is_empty():
         return MatchedPartition(tuple(spills), counts, None)
@@ -127,7 +127,7 @@ def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT
     calls, or without calls of that member from counted operations on the device.
     """
     known = plan.communicators
-    parts = [pl.DataFrame(schema=JOINED)]
+    kept_ends = [pl.DataFrame(schema=JOINED)]
     for r, spills in enumerate(keys.ends):
         for spill in spills:
             chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
@@ -152,9 +152,9 @@ def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT
                 ended=_merged(plan.clocks[r], ends["ended"]),
                 row=pl.Series(plan.objects.row_of[r][ends["place"].to_numpy()]),
             )
-            parts.append(joined.select(*JOINED).filter(pl.Series(kept)))
+            kept_ends.append(joined.select(*JOINED).filter(pl.Series(kept)))
     # An activity of 1 ns stays one under a slope.
-    return pl.concat(parts).with_columns(ended=end_of("ended", "began"))
+    return pl.concat(kept_ends).with_columns(ended=end_of("ended", "began"))
 
 
 def _merged(clock: Clock, times: pl.Series) -> pl.Series:

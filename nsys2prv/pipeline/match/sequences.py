@@ -42,10 +42,10 @@ def continue_sequences(plan: Plan, folder: Path, batch_rows: int) -> MatchKeys:
     stored = [summary.operation_ends for summary in plan.summaries]
     before = [np.zeros(summary.members.height, dtype=np.int64) for summary in plan.summaries]
     for task, reports in plan.communicators.counted.items():
-        parts = [_ends(plan, r, n, spill) for r in reports for n, spill in enumerate(stored[r])]
-        if not parts:
+        of_task = [_ends(plan, r, n, spill) for r in reports for n, spill in enumerate(stored[r])]
+        if not of_task:
             continue
-        numbered = _number_on(pl.concat(parts), task)
+        numbered = _number_on(pl.concat(of_task), task)
         for r in reports:
             ends = numbered.filter(pl.col("report") == r)
             firsts = _collectives_before(ends.filter(pl.col("task") == task))

@@ -87,10 +87,10 @@ def _stored(
     """Store the points of the activities that begin in one span of time, [low, high). Raises OutputError."""
     number, (low, high) = span
     begun = (pl.col("time") >= low) & (pl.col("time") < high)
-    parts = [
+    begun_arrivals = [
         read_spill(spill, chosen.tolist()).filter(begun)
         for spill in arrivals
         if len(chosen := np.flatnonzero((spill.last >= low) & (spill.first < high)))
     ]
-    points, path = waiting_points(pl.concat(parts), duration), folder / f"waiting.{number}.arrow"
+    points, path = waiting_points(pl.concat(begun_arrivals), duration), folder / f"waiting.{number}.arrow"
     return replace_spill(path, SpillOf("events", FAMILY.name, (WAITED_FOR,)), Points(points), limits.batch_rows)

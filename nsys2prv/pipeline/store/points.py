@@ -129,13 +129,13 @@ def _if_set(attribute: str, value: pl.Expr) -> pl.Expr:
     return pl.when(pl.col(attribute) != 0).then(value).alias(attribute)
 
 
-def merged_points(parts: Sequence[Points]) -> Points:
-    """Merge the points of all parts in order of time, and number each part's combinations on from those before."""
-    if len(parts) == 1:
-        return parts[0]
+def merged_points(every: Sequence[Points]) -> Points:
+    """Merge points in order of time, and number the combinations of each on from those before."""
+    if len(every) == 1:
+        return every[0]
     tables: list[pl.DataFrame] = []
     data = []
-    for points, table in parts:
+    for points, table in every:
         if table is not None:
             before = pl.lit(sum(t.height for t in tables), pl.UInt32)
             points = points.with_columns(pl.col("combination") + before)

@@ -35,9 +35,9 @@ OWN_CORE = "nsys2prv.pipeline.workers.own_core"
 
 @contextmanager
 def cluster(dask: str, jobs: int | None = None) -> Iterator[Map[Any, Any]]:
-    """Yield a function that maps in order over Dask workers. The part of a lost worker is done again elsewhere.
+    """Yield a function that maps in order over Dask workers. The item of a lost worker is done again elsewhere.
 
-    `dask`: `local`, `slurm` or the address of a scheduler (see `scheduler`). Raises LostWorkerError when one part
+    `dask`: `local`, `slurm` or the address of a scheduler (see `scheduler`). Raises LostWorkerError when one item
     brings several workers down, UsageError when there is no such cluster.
     """
     distributed = _load("distributed")
@@ -146,7 +146,7 @@ def _slurm(jobs: int) -> Any:
     try:
         started = queue.SLURMCluster(
             **given,
-            # One part at a time in a process, as many processes as cores.
+            # One item at a time in a process, as many processes as cores.
             processes=given["cores"],
             job_script_prologue=[*(config.get("jobqueue.slurm.job-script-prologue", None) or []), *prologue],
             job_extra_directives=[*(config.get("jobqueue.slurm.job-extra-directives", None) or []), *quiet],

@@ -16,8 +16,8 @@ from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.input_size import report_size
 from nsys2prv.report.report import open_report
 
-# Temporary files in parts of the inputs, at most about (real reports of many kinds; the most, 1.5, where several
-# processes divide the same tables of one report). Parquet is packed.
+# Bytes of temporary files for a byte of input, at most about (real reports of many kinds; the most, 1.5, where several
+# processes divide the same tables of one report), by whether it is Parquet, which is packed.
 _ABOUT = {False: 1.6, True: 20.0}
 # Lowest number of bytes on disk for a row that becomes an interval: as two points, or whole.
 POINTS_BYTES, INTERVAL_BYTES = 2 * 25, 30

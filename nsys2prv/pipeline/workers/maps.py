@@ -1,4 +1,4 @@
-"""Maps over the parts of the work: their type, the workers that stages see, and a map that works ahead."""
+"""Maps over the items of the work: their type, the workers that stages see, and a map that works ahead."""
 
 from __future__ import annotations
 

@@ -11,24 +11,24 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.maps import Map
 
 
-def default_jobs(input_bytes: int, parts: int, limits: Limits) -> int:
-    """Return the default number of workers: one for small inputs, else one a core, at most one a part."""
+def default_jobs(input_bytes: int, items: int, limits: Limits) -> int:
+    """Return the default number of workers: one for small inputs, else one a core, at most one an item of work."""
     if input_bytes < limits.process_bytes:
         return 1
-    return max(1, min(len(os.sched_getaffinity(0)), parts))
+    return max(1, min(len(os.sched_getaffinity(0)), items))
 
 
 def process_count(input_bytes: int, reports: int, jobs: int | None, limits: Limits) -> int:
     """Return how many of `jobs` processes find work, on reports or on windows of large ones. None: as many as help."""
-    parts = max(reports, input_bytes // limits.process_bytes)
-    return min(jobs or default_jobs(input_bytes, parts, limits), parts)
+    items = max(reports, input_bytes // limits.process_bytes)
+    return min(jobs or default_jobs(input_bytes, items, limits), items)
 
 
 @contextmanager
-def worker_map(jobs: int | None, dask: str | None = None, parts: int | None = None) -> Iterator[Map[Any, Any]]:
+def worker_map(jobs: int | None, dask: str | None = None, items: int | None = None) -> Iterator[Map[Any, Any]]:
     """Yield a function that maps in order: inline for one job, else over a pool of processes, or over Dask workers.
 
-    `parts`: number of items of the longest map, if it may be lower than the number of jobs. The processes of a pool
+    `items`: number of items of the longest map, if it may be lower than the number of jobs. The processes of a pool
     then share the cores that are left. Raises LostWorkerError.
     """
     if dask is not None:
@@ -39,10 +39,10 @@ def worker_map(jobs: int | None, dask: str | None = None, parts: int | None = No
             yield mapped
         return
     if jobs is None or jobs <= 1:
-        yield lambda function, items: map(function, items)
+        yield map
         return
     # Loaded only when it is needed: the import takes a tenth of the start-up time.
     from nsys2prv.pipeline.workers.pool import pool
 
-    with pool(jobs, parts) as mapped:
+    with pool(jobs, items) as mapped:
         yield mapped

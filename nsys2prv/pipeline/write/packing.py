@@ -70,7 +70,7 @@ class Member(NamedTuple):
     """The lines of one member, and the file for it."""
 
     path: Path
-    parts: tuple[LineRange, ...]
+    ranges: tuple[LineRange, ...]
 
 
 def pack(member: Member) -> Path:
@@ -78,11 +78,11 @@ def pack(member: Member) -> Path:
     packer = zlib.compressobj(_LEVEL, wbits=_GZIP_HEADER)
     try:
         with replacing(member.path) as beside, beside.open("wb") as file:
-            for part in member.parts:
-                with reading(part.path):
-                    text = memoryview(part.path.read_bytes())
+            for lines in member.ranges:
+                with reading(lines.path):
+                    text = memoryview(lines.path.read_bytes())
                 ends = np.append(0, _line_ends(text))
-                file.write(packer.compress(text[int(ends[part.first]) : int(ends[part.first + part.lines])]))
+                file.write(packer.compress(text[int(ends[lines.first]) : int(ends[lines.first + lines.lines])]))
             file.write(packer.flush())
     except OSError as error:
         raise output_not_written(member.path.parent, error) from None
@@ -115,13 +115,13 @@ class Divider:
 
     def waiting(self) -> set[Path]:
         """Return the chunks with lines of a member that is not complete."""
-        return {part.path for part in self._waiting}
+        return {lines.path for lines in self._waiting}
 
     def _member(self, *more: LineRange) -> Member:
         """Return the next member: the lines that wait, and these."""
-        parts = (*self._waiting, *more)
+        ranges = (*self._waiting, *more)
         self._waiting, self._lines, self._number = [], 0, self._number + 1
-        return Member(self.folder / f"member{self._number}", parts)
+        return Member(self.folder / f"member{self._number}", ranges)
 
 
 def _line_ends(text: memoryview) -> npt.NDArray[np.int64]:
