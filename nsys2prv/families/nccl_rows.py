@@ -1,6 +1,6 @@
 """Rows of the NVTX domain NCCL that are operations on the device, told apart from ranges of host threads.
 
-This module lies outside the folder nccl, whose modules import families.family: that one imports it, to give families
+This module lies outside the folder nccl, whose modules import families.source: that one imports it, to give families
 of NVTX the ranges alone. `nccl/device_operations.py` joins the other rows to operations; `nccl/nccl_operations.py`
 draws and matches these.
 

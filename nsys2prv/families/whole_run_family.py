@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_type import EventType
 
 

@@ -9,8 +9,9 @@ from itertools import combinations
 import pytest
 from runs import SAMPLES
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.source import Source
 from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.report_part import ReportPart, Storage

@@ -11,7 +11,6 @@ import pytest
 from runs import reports_of
 
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import Source
 from nsys2prv.families.mpi import mpi
 from nsys2prv.families.mpi.mpi_communicators import (
     KNOWN_COMMUNICATOR,
@@ -21,6 +20,8 @@ from nsys2prv.families.mpi.mpi_communicators import (
     is_of_mpi,
     on_communicators,
 )
+from nsys2prv.families.source import FamilyOptions, Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Intervals, OperationEnds
@@ -35,7 +36,7 @@ CPU = pytest.mark.shared
 def frames(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
     """Calls with `name`, ends with `communicator`, and the source."""
     with open_report(path) as report:
-        source = Source(report, read_columns([mpi.FAMILY]))
+        source = Source(SourceTables(report, read_columns([mpi.FAMILY])))
         calls, ends = [], []
         for frame in mpi.FAMILY.frames(source, None):
             if isinstance(frame, Intervals):
@@ -199,7 +200,7 @@ def test_clocks_are_told_by_mpi_init_and_not_by_what_was_called_before(tmp_path:
         )
         connection.commit()
     with open_report(report) as opened:
-        source = Source(opened, read_columns([mpi.FAMILY]), anchors=True)
+        source = Source(SourceTables(opened, read_columns([mpi.FAMILY])), FamilyOptions(anchors=True))
         found = pl.concat(
             f.data.select("kind", "start", "end") for f in mpi.FAMILY.frames(source, None) if isinstance(f, Anchors)
         )

@@ -18,11 +18,12 @@ from runs import SAMPLES, reports_of
 
 import nsys2prv
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
 from nsys2prv.families.nccl.nccl_anchors import SYNCHRONOUS_OPERATIONS, anchored_communicators, operation_anchors
 from nsys2prv.families.nccl.nccl_calls import SEND_RECV, launch_units, launched_by, members_of
 from nsys2prv.families.payloads import UNREAD, Field, payload_fields
+from nsys2prv.families.source import Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.model import event_types as types
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.report import schema
@@ -32,7 +33,7 @@ from nsys2prv.report.report import open_report
 def host_and_kernels(path: Path) -> tuple[pl.DataFrame, pl.DataFrame, Source]:
     """Frames of the calls and of the kernels, with event type keys as columns."""
     with open_report(path) as report:
-        source = Source(report, read_columns([nccl.FAMILY]))
+        source = Source(SourceTables(report, read_columns([nccl.FAMILY])))
         calls, kernels, _ = nccl.FAMILY.frames(source, nccl.NcclState())
         return calls.data, kernels.data, source
 

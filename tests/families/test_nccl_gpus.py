@@ -18,9 +18,10 @@ from test_nccl_launches import ALL_GATHER, ALL_REDUCE, DATA, SEND_RECV, changed,
 
 import nsys2prv
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
 from nsys2prv.families.nccl.nccl_gpus import on_gpus
+from nsys2prv.families.source import FamilyOptions, Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
 from nsys2prv.model.frames import Anchors
@@ -187,7 +188,7 @@ def test_operations_of_unknown_gpu_are_no_anchors(tmp_path: Path) -> None:
     """In the group of both communicators one of four calls is missing: the others' numbers are those of early ones."""
     report = changed(REPORT, tmp_path, "DELETE FROM NVTX_EVENTS WHERE start = 811873655")
     with open_report(report) as opened:
-        source = Source(opened, read_columns([nccl.FAMILY]), anchors=True)
+        source = Source(SourceTables(opened, read_columns([nccl.FAMILY])), FamilyOptions(anchors=True))
         found = pl.concat(f.data for f in nccl.FAMILY.frames(source, nccl.FAMILY.state()) if isinstance(f, Anchors))
     # Each GPU's kernel of each; the broadcasts, 2 and 4, are no anchors.
     counted = found.group_by("communicator", "sequence").len().sort("communicator", "sequence").rows()

@@ -14,8 +14,9 @@ from polars.testing import assert_frame_equal
 
 import nsys2prv
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import Source
 from nsys2prv.families.nccl import nccl
+from nsys2prv.families.source import Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
 from nsys2prv.report.report import open_report
@@ -134,7 +135,7 @@ def test_the_rank_on_a_communicator_is_what_init_said(tmp_path: Path) -> None:
 def test_which_calls_say_the_rank(tmp_path: Path, text: str, said: list[tuple[int | None, int | None]]) -> None:
     name = f"UPDATE StringIds SET value = '{text}' WHERE value = 'ncclCommInitRank'"
     with open_report(changed(RANKS[0], tmp_path, name)) as report:
-        source = Source(report, read_columns([nccl.FAMILY]))
+        source = Source(SourceTables(report, read_columns([nccl.FAMILY])))
         list(nccl.FAMILY.frames(source, nccl.NcclState()))
     assert source.members.table.sort("communicator").select("rank", "ranks").rows() == said
 

@@ -8,8 +8,9 @@ import pytest
 from exports import MAIN, PROCESS, Drawn, export, in_parquet
 
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import Source
 from nsys2prv.families.nvtx import nvtx, projection
+from nsys2prv.families.source import Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import Intervals
 from nsys2prv.model.losses import Loss
@@ -96,7 +97,7 @@ def test_all_domains_are_drawn_together(tmp_path: Path) -> None:
     )
     families = (nvtx.FAMILY, projection.FAMILY)
     with open_report(report) as opened:
-        source = Source(opened, read_columns(families))
+        source = Source(SourceTables(opened, read_columns(families)))
         frames = [[frame for frame in f.frames(source, f.state()) if isinstance(frame, Intervals)] for f in families]
         rows = [[frame.data.height for frame in of] for of in frames]
     assert [[n for n in of if n] for of in rows] == [[100], [100]]

@@ -17,8 +17,9 @@ from runs import REPORTS, Runs, parameters, records, reports_of
 
 import nsys2prv
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import Source
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.source import Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.model.frames import Intervals
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
@@ -130,7 +131,7 @@ def test_reading_a_trace_back_gives_the_frames_that_were_written(run: str, trans
     wanted = []
     for report in whole.reports:
         with nsys2prv.open_report(report) as opened:
-            source = Source(opened, read_columns(FAMILIES))
+            source = Source(SourceTables(opened, read_columns(FAMILIES)))
             frames = [f for family in FAMILIES if family.default for f in family.frames(source, family.state())]
             labels = source.labels.texts()
             begin = (opened.identity.utc_epoch_ns or 0) - opened.identity.time_shift_ns

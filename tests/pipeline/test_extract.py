@@ -9,7 +9,8 @@ import polars as pl
 import pytest
 
 import nsys2prv
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.pipeline.extract import extract
 from nsys2prv.pipeline.extract.report_extraction import ReportExtraction
 from nsys2prv.report.columnar import ColumnarTables
@@ -36,7 +37,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, set[str]]]:
         return table(self, wanted, columns)  # type: ignore[arg-type]
 
     def taking(self: ReportExtraction, family: Family) -> None:
-        found.append((family.name, asked | set(self.source._now.ahead)))
+        found.append((family.name, asked | set(self.source.tables._ahead)))
         take(self, family)
 
     monkeypatch.setattr(Report, "table", reading)
@@ -89,18 +90,18 @@ def test_a_table_is_forgotten_with_the_last_family_that_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: dict[str, weakref.ref[pl.DataFrame]] = {}
-    together, release = Report.tables_together, Source.release
+    together, release = Report.tables_together, SourceTables.release
 
     def reading(self: Report, columns: dict[Table, tuple[str, ...]]) -> dict[str, pl.DataFrame] | None:
         found = together(self, columns)
         kept.update({name: weakref.ref(frame) for name, frame in (found or {}).items()})
         return found
 
-    def releasing(self: Source, table: Table) -> None:
+    def releasing(self: SourceTables, table: Table) -> None:
         release(self, table)
         assert table.name not in kept or kept[table.name]() is None
 
     monkeypatch.setattr(Report, "tables_together", reading)
-    monkeypatch.setattr(Source, "release", releasing)
+    monkeypatch.setattr(SourceTables, "release", releasing)
     nsys2prv.translate(PARQUET, tmp_path / "trace", execution=nsys2prv.Execution(jobs=1))
     assert kept

@@ -10,13 +10,14 @@ import polars as pl
 from nsys2prv.analysis.frames import TEXT
 from nsys2prv.analysis.recording.remarks import families_in
 from nsys2prv.analysis.recording.undrawn import tasks_of_processes
-from nsys2prv.families.family import Source
 from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES
 from nsys2prv.families.host.stacks import COLUMNS, NO_STACK, named_entries
 from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.families.nvtx.python_samples import stack_functions, with_stacks
 from nsys2prv.families.nvtx_counts import nvtx_pieces
 from nsys2prv.families.relations import PYTHON_SAMPLING, from_profiler
+from nsys2prv.families.source import Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import THREAD
@@ -54,7 +55,7 @@ def read_host_samples(plan: Plan, span: Span | None = None) -> pl.DataFrame:
     for r, summary in enumerate(plan.summaries):
         threads = _threads(plan, r)
         with open_report(summary.path) as report:
-            source = Source(report, {})
+            source = Source(SourceTables(report, {}))
             for family, samples in HOST_FAMILIES.items():
                 for piece in samples(source) if family in families_in(summary) else ():
                     time = pl.Series("time", plan.clocks[r].merged(piece["start"].to_numpy()), dtype=pl.Int64)
@@ -84,7 +85,7 @@ def _placed(plan: Plan, r: int, samples: pl.DataFrame, threads: pl.DataFrame) ->
 
 def _cpu_samples(source: Source) -> Iterator[pl.DataFrame]:
     """Yield globalTid, start, function and file of the CPU samples of a report."""
-    size = source.limits.piece_rows(len(COLUMNS))
+    size = source.tables.limits.piece_rows(len(COLUMNS))
     innermost = [pl.DataFrame(schema={"id": pl.Int64(), "function": TEXT, "file": TEXT})]
     for read in source.report.pieces(schema.CPU_STACKS, COLUMNS, size, equal={"stackDepth": (0,)}):
         named = named_entries(source, read())
@@ -116,7 +117,7 @@ def _without_types(name: pl.Expr) -> pl.Expr:
 
 def _python_samples(source: Source) -> Iterator[pl.DataFrame]:
     """Yield globalTid, start, function and file of the Python samples of a report, by the program's innermost code."""
-    for rows in nvtx_pieces(source.report, source.limits):
+    for rows in nvtx_pieces(source.report, source.tables.limits):
         sampled = rows.ranges.filter(from_profiler() & pl.col("domain").is_in(PYTHON_SAMPLING))
         if sampled.is_empty():
             continue

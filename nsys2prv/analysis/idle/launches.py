@@ -12,7 +12,7 @@ from nsys2prv.analysis.graph.edges import NO_NODE
 from nsys2prv.analysis.graph.instants import known_instants
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import length, whole_with_ns
-from nsys2prv.families.family import CLOCK_SLACK
+from nsys2prv.families.source import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times
 from nsys2prv.run.trace_rows import NO_ROW
 

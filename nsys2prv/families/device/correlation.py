@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
+from nsys2prv.families.source import CLOCK_SLACK, Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.frames import Messages
@@ -27,13 +28,13 @@ def _frames(source: Source, state: None) -> Frames[None]:
     every = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES)
     launched = every.drop_nulls("caller")
     for table, kind in KINDS.items():
-        source.working.update((p, kind) for p in source.device_work(table)["globalPid"].drop_nulls().unique())
+        source.notes.working.update((p, kind) for p in source.device_work(table)["globalPid"].drop_nulls().unique())
     # Migrations of unified memory have no call, and no correlation id.
     _count(source, every.filter(pl.col("caller").is_null() & (pl.col("correlationId") > 0)), Loss.NO_CUDA_CALL)
     early = launched.filter(pl.col("called") - pl.col("start") > CLOCK_SLACK)
     _count(source, early, Loss.BEFORE_ITS_CALL, CLOCK_SLACK // 1000)
-    work = launched.filter(end_of() - pl.col("start") >= source.reduction.min_duration)
-    source.tally.count(Loss.LINE_TO_SHORT, launched.height - work.height, source.reduction.min_duration)
+    work = launched.filter(end_of() - pl.col("start") >= source.options.reduction.min_duration)
+    source.tally.count(Loss.LINE_TO_SHORT, launched.height - work.height, source.options.reduction.min_duration)
     yield Messages(
         work.select(
             time="called",

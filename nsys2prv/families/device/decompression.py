@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.relations import DEVICE_KEYS
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import DECOMPRESSED_BYTES, DECOMPRESSION
 from nsys2prv.report import schema
 

@@ -11,8 +11,9 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.families.device.synchronization import EVENT_SYNCHRONIZE, STREAM_WAIT, names_event
-from nsys2prv.families.family import Family, Frames, Source, after
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
+from nsys2prv.families.source import Source, after
 from nsys2prv.model.frames import HOST_WAIT_EVENT, STREAM_WAIT_EVENT, WAIT_CALL, Messages, WaitCalls
 from nsys2prv.model.line_tags import EVENT_WAIT_TAG, STREAM_WAIT_TAG
 from nsys2prv.model.losses import Loss
@@ -103,7 +104,7 @@ def _frames(source: Source, state: Open) -> Frames[Open]:
     source.tally.count(Loss.NO_WAIT_CALL, wanted.height - called.height)
     waits = matched_waits(called, records)
     source.tally.count(Loss.NO_EVENT_RECORD, called.height - waits.height)
-    if source.wait_calls:
+    if source.options.wait_calls:
         by_host = source.table(schema.SYNCHRONIZATION).filter((pl.col("syncType") == EVENT_SYNCHRONIZE) & names_event())
         yield _wait_calls(source, waits, STREAM_WAIT_EVENT)
         yield _wait_calls(source, matched_waits(_waits(source, by_host), records), HOST_WAIT_EVENT)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import GPU_CONTEXT
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.losses import Loss

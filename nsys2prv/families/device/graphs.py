@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.relations import DEVICE_KEYS
+from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
 from nsys2prv.report import schema
 
@@ -16,7 +17,7 @@ ATTRIBUTES = {"graphId": types.GRAPH_ID, "graphExecId": types.GRAPH_EXEC, "corre
 def _frames(source: Source, state: None) -> Frames[None]:
     executions = source.device_work(schema.GRAPH_TRACE)
     if executions.height:
-        source.remarks.append(HIDDEN_KERNELS)
+        source.notes.remarks.append(HIDDEN_KERNELS)
     names = executions.select(pl.format("graph {}", pl.col("graphId").fill_null(0)))
     frame = executions.with_columns(
         pl.lit(source.slots.number(types.GRAPH.key)).alias("slot"),

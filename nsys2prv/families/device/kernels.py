@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source, after
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
+from nsys2prv.families.source import Source, after
 from nsys2prv.intervals.classes import classify_kernels, family_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
@@ -142,8 +143,8 @@ def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
     """Return class, family and `communication` of kernels by their names' ids."""
     names = pl.DataFrame({"short": source.texts(distinct["shortName"])})
     demangled = source.texts(distinct["demangledName"])
-    found = classify_kernels(names.with_columns(demangled=demangled), source.rules)
-    families = pl.Series([family_of(c, source.rules) for c in found["class"]], dtype=pl.String)
+    found = classify_kernels(names.with_columns(demangled=demangled), source.options.rules)
+    families = pl.Series([family_of(c, source.options.rules) for c in found["class"]], dtype=pl.String)
     texts = zip(_CLASS_TYPES, (found["class"], families), strict=True)
     return [*(one.alias(kind.key) for kind, one in texts), found["communication"]]
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.intervals.lanes import lanes
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.model.event_types import UM_CPU_FAULT, UM_GPU_FAULT, UM_GPU_FAULTS

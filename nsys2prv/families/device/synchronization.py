@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.relations import CALL_KEYS, callers
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import SYNCHRONIZATION
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_STREAM, WAIT_CALL, WaitCalls
 from nsys2prv.model.global_ids import main_thread_of
@@ -61,7 +62,7 @@ def _wait_calls(source: Source, records: pl.DataFrame) -> WaitCalls:
 
 def _frames(source: Source, state: None) -> Frames[None]:
     kind, records = pl.col("kind"), sync_records(source)
-    if source.wait_calls:
+    if source.options.wait_calls:
         yield _wait_calls(source, records)
     frame = records.with_columns(
         slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),

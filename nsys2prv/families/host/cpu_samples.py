@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.host.stacks import COLUMNS, stack_labels
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import CPU_CALLERS, CPU_SAMPLE
 from nsys2prv.report import schema
 

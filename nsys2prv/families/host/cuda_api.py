@@ -6,7 +6,8 @@ import re
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.event_types import CUDA_API
 from nsys2prv.model.global_ids import pid_of, process_of
@@ -56,7 +57,7 @@ def _count_launches(source: Source, calls: pl.DataFrame) -> None:
     done = calls.filter(pl.col("returnValue") == 0).group_by(process_of(pl.col("globalTid")), "nameId").len()
     for process, name, rows in zip(done["globalTid"], source.texts(done["nameId"]), done["len"], strict=True):
         for kind in (kind for kind, pattern in LAUNCHING.items() if name and re.match(pattern, name)):
-            source.launches[process, kind] += rows
+            source.notes.launches[process, kind] += rows
 
 
 def _count_failed(source: Source, calls: pl.DataFrame) -> None:

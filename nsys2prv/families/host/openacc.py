@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED, on_threads
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.report import schema

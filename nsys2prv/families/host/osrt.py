@@ -1,13 +1,14 @@
 """OS runtime and pthread calls. Most come from helper threads that do nothing else: they make no row of their own.
 
-Pthread calls have an event type of their own where `Source.pthreads_apart` asks for it.
+Pthread calls have an event type of their own where `FamilyOptions.pthreads_apart` asks for it.
 """
 
 from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import OS_CALL, PTHREAD_CALL
 from nsys2prv.model.frames import Intervals
@@ -16,7 +17,7 @@ from nsys2prv.report import schema
 
 def _frames(source: Source, state: None) -> Frames[None]:
     calls = source.table(schema.OSRT)
-    if not source.pthreads_apart:
+    if not source.options.pthreads_apart:
         yield _calls(source, OS_CALL, calls)
         return
     named = source.report.strings.filter(pl.col("text").str.starts_with("pthread_"))["id"]

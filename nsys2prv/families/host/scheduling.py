@@ -7,7 +7,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Frames, Source, after
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source, after
 from nsys2prv.model.event_types import CPU_CORE, CPU_STATE
 from nsys2prv.report import schema
 

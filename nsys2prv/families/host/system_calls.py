@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nsys2prv.families.calls import COLUMNS, call_intervals
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import SYSTEM_CALL
 from nsys2prv.report import schema
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Source
+from nsys2prv.families.source import Source
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import TIME_LIMIT

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.metrics.generic_metrics import READS, count_generic, generic_samples
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import GPU_METRIC, METRICS_SAMPLED
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
@@ -34,7 +35,7 @@ def _frames(source: Source, state: SampledGpus) -> Frames[SampledGpus]:
         part = rows if len(sampling) == 1 else rows.filter(pl.col("typeId") == type_id)
         known = dict(names.filter(pl.col("typeId") == type_id).select("metricId", "name").rows())
         for number, name in known.items():
-            source.preferred.setdefault(GPU_METRIC.of(name), number)
+            source.notes.preferred.setdefault(GPU_METRIC.of(name), number)
         sampled = part["metricId"].unique().sort().to_list()
         known |= _names_of([(number, None) for number in sampled if number not in known], set(known.values()))
         yield _samples(source, type_id, _by_time(part, {number: known[number] for number in sampled}))

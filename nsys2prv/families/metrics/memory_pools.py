@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.metrics.memory_usage import GPU_COLUMNS
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import POOL_IN_USE, POOL_OPERATION, POOL_SIZE
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema

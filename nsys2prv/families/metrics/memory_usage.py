@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source, after
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source, after
 from nsys2prv.model.event_types import MEMORY_IN_USE
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.global_ids import pid_of

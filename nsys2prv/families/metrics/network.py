@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import NETWORK_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema

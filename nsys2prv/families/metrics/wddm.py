@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source, TableColumns
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
+from nsys2prv.families.source_tables import TableColumns
 from nsys2prv.model.event_types import WDDM_DMA, WDDM_ENGINE, WDDM_PAGING, WDDM_QUEUE
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.mpi.mpi_anchors import collective_anchors, init_anchors, message_anchors
 from nsys2prv.families.mpi.mpi_collectives import (
     collective_ends,
@@ -19,6 +19,7 @@ from nsys2prv.families.mpi.mpi_collectives import (
 from nsys2prv.families.mpi.mpi_communicators import communicators, on_communicators
 from nsys2prv.families.mpi.mpi_messages import CALL_COLUMNS, message_ends
 from nsys2prv.families.mpi.mpi_requests import STARTS, request_uses
+from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
 from nsys2prv.model.mpi_values import MPI_SAME
 from nsys2prv.report import schema
@@ -72,7 +73,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     yield completion_ends(source, entered, waits, uses)
     ends = message_ends(source, messages, waits, uses)
     yield ends
-    if source.anchors:
+    if source.options.anchors:
         yield init_anchors(rows[schema.MPI_OTHER.name])
         yield collective_anchors(on_known)
         yield message_anchors(ends.data, source.members.table)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Source
 from nsys2prv.families.mpi.mpi_communicators import on_windows
 from nsys2prv.families.mpi.mpi_requests import completed, pending
+from nsys2prv.families.source import Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, OPERATION_END, OperationEnds

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Source
+from nsys2prv.families.source import Source
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.report import schema
 

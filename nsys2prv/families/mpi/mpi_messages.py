@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.families.family import Source
 from nsys2prv.families.mpi.mpi_requests import STARTS, completed, pending
+from nsys2prv.families.source import Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.frames import OPERATION_END, RECEIVE, SEND, OperationEnds
 from nsys2prv.model.global_ids import process_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.calls import UNNAMED, on_threads
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import UCX_BYTES, UCX_CALL, UCX_PEER
 from nsys2prv.report import schema
 

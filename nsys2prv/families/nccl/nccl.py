@@ -18,7 +18,7 @@ from nsys2prv.families.device.kernels import (
     count_kernels,
     kernel_intervals,
 )
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.nccl.nccl_anchors import collective_anchors
 from nsys2prv.families.nccl.nccl_calls import (
     OF_PARENT,
@@ -33,6 +33,7 @@ from nsys2prv.families.nccl.nccl_calls import (
 from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
 from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.relations import CALL_KEYS, NVTX_READS
+from nsys2prv.families.source import Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model import frames
@@ -110,7 +111,7 @@ def _frames(source: Source, state: NcclState) -> Frames[NcclState]:
     intervals, classes = kernel_intervals(source, state.classes, frame, types.NCCL_KERNEL, ON_KERNELS)
     yield intervals
     yield _ends(source, kernels, calls, members)
-    if source.anchors:
+    if source.options.anchors:
         yield collective_anchors(kernels, calls, members)
     return NcclState(unsettled, classes, facts)
 

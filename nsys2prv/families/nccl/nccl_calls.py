@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from nsys2prv.families.family import Source
 from nsys2prv.families.nccl_rows import NCCL_DOMAIN
 from nsys2prv.families.payloads import UNREAD, Field, payload_fields
+from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema

@@ -12,8 +12,8 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.device.kernels import is_nccl
-from nsys2prv.families.family import Source, after
 from nsys2prv.families.nccl.nccl_calls import MESSAGE_CALLS, OF_PARENT, SEND_CALL
+from nsys2prv.families.source import Source, after
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import UNKNOWN_GPU
 from nsys2prv.report import schema

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.nccl.nccl_calls import is_call
 from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.relations import NVTX_PAYLOADS, NVTX_READS, from_profiler
+from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals

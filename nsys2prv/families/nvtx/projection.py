@@ -15,10 +15,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.family import CLOCK_SLACK, Family, Frames, Source, after
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.nvtx.numbered_ranges import with_slice
 from nsys2prv.families.nvtx.nvtx import closed_ranges
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
+from nsys2prv.families.source import CLOCK_SLACK, Source, after
 from nsys2prv.intervals.lanes import crossing_lanes, settled
 from nsys2prv.intervals.nesting import innermost, nesting
 from nsys2prv.intervals.shortest import end_of, ends_of
@@ -186,9 +187,9 @@ def _projected(
 
 def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.DataFrame | None:
     """Count the ranges of these kinds of each thread in the whole report, in the domains of `ranges` if they push."""
-    if source.all_ranges is None:
+    if source.slice.range_counts is None:
         return None
-    counted = source.all_ranges.filter(pl.col("eventType").is_in(kinds))
+    counted = source.slice.range_counts.filter(pl.col("eventType").is_in(kinds))
     if kinds is schema.PUSH_POP:
         process = process_of(pl.col("globalTid")).alias("process")
         domains = ranges.select(process, "domainId").unique()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from nsys2prv.families.calls import on_threads
-from nsys2prv.families.family import Family, Frames, Source
+from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.host.stacks import depth_labels
 from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.relations import (
@@ -17,6 +17,7 @@ from nsys2prv.families.relations import (
     PYTHON_SAMPLING,
     from_profiler,
 )
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE
 from nsys2prv.model.frames import Intervals

@@ -15,8 +15,10 @@ from uuid import uuid4
 import polars as pl
 
 from nsys2prv.families.columns_read import read_columns
-from nsys2prv.families.family import Family, Slice, Source
+from nsys2prv.families.family import Family
 from nsys2prv.families.registry import FAMILIES
+from nsys2prv.families.source import FamilyOptions, Slice, Source
+from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.pipeline.extract.background import background_queue
 from nsys2prv.pipeline.extract.point_writer import PointWriter
 from nsys2prv.pipeline.extract.report_extraction import ReportExtraction
@@ -39,17 +41,8 @@ def extract(part: ReportPart) -> Summary:
     others = [f for f in FAMILIES if f.name in part.elsewhere]
     read = partial(read_columns, ranges=bool(part.wanted.ranges), beside=others)
     with open_report(part.path) as report, readers(left=1) as threads, _scratch(part.storage) as folder:
-        source = Source(
-            report,
-            read(families),
-            part.drawing.rules,
-            reduction=part.drawing.reduction,
-            limits=part.limits,
-            anchors=bool(part.wanted.anchors),
-            wait_calls=part.wanted.wait_calls,
-            pthreads_apart=part.drawing.pthreads_apart,
-            beside=tuple(read_columns(others)),
-        )
+        tables = SourceTables(report, read(families), tuple(read_columns(others)), part.limits)
+        source = Source(tables, _options(part))
         sliced = [f for f in families if f.sliced]
         # A single thread has the core that makes the frames.
         with background_queue(own_thread=pl.thread_pool_size() > 1) as queue:
@@ -62,13 +55,25 @@ def extract(part: ReportPart) -> Summary:
             else:
                 _extract_slices(extraction, sliced, slices, threads)
                 source.go_on_to(Slice(), {})
-                source.counted = frozenset(slices.tables)
+                tables.counted = frozenset(slices.tables)
                 _extract_whole(extraction, [f for f in families if f not in sliced])
             # Meanwhile the queue makes the last points.
             extraction.read_identity()
         if not part.wanted.points:
             extraction.store_metrics()
         return extraction.summary()
+
+
+def _options(part: ReportPart) -> FamilyOptions:
+    """Return what is wanted of a part, as far as it changes what families make."""
+    drawing, wanted = part.drawing, part.wanted
+    return FamilyOptions(
+        rules=drawing.rules,
+        reduction=drawing.reduction,
+        anchors=bool(wanted.anchors),
+        wait_calls=wanted.wait_calls,
+        pthreads_apart=drawing.pthreads_apart,
+    )
 
 
 def _with_own_files(part: ReportPart) -> ReportPart:
@@ -93,16 +98,14 @@ def _scratch(storage: Storage) -> Iterator[Path]:
 
 def _ahead(source: Source, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:
     """Begin to read the tables of a whole report, in the order in which families need them."""
-    report = source.report
-    together = report.tables_together(source.columns)
+    report, columns = source.report, source.tables.columns
+    together = report.tables_together(columns)
     if together is not None:
         return {name: frame.clone for name, frame in together.items()}
     # A single thread would share the core of the work on the tables: reading ahead would only hold them longer.
     if pl.thread_pool_size() == 1:
         return {}
-    return {
-        t.name: threads.submit(report.table, t, names).result for t, names in source.columns.items() if report.has(t)
-    }
+    return {t.name: threads.submit(report.table, t, names).result for t, names in columns.items() if report.has(t)}
 
 
 def _extract_whole(extraction: ReportExtraction, families: Sequence[Family]) -> None:
@@ -111,7 +114,7 @@ def _extract_whole(extraction: ReportExtraction, families: Sequence[Family]) -> 
         extraction.extract_family(family)
         for table in family.reads:
             if not any(table in later.reads for later in families[n + 1 :]):
-                extraction.source.release(table)
+                extraction.source.tables.release(table)
 
 
 def _extract_slices(
@@ -119,16 +122,14 @@ def _extract_slices(
 ) -> None:
     """Extract families from a large report slice by slice, reading the next slice meanwhile."""
     source = extraction.source
-    source.all_ranges = slices.range_counts
     ahead: dict[str, ReadPiece] = {}
     for number in range(slices.count):
-        present = Slice(number, number == slices.count - 1, slices.until(number))
+        present = Slice(number, number == slices.count - 1, slices.until(number), slices.range_counts)
         source.go_on_to(present, ahead or _read(slices, 0, threads))
         ahead = {} if present.last else _read(slices, number + 1, threads)
         extraction.look_up_ranges()
         for family in families:
             extraction.extract_family(family)
-    source.all_ranges = None
 
 
 def _read(slices: Slices, number: int, threads: ThreadPoolExecutor) -> dict[str, ReadPiece]:

@@ -11,9 +11,9 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.errors import not_written
-from nsys2prv.families.family import Source
 from nsys2prv.families.metrics.generic_metrics import generic_samples
 from nsys2prv.families.metrics.gpu_metrics import GPU_BITS, metric_names
+from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.model.frames import Samples
 from nsys2prv.model.losses import Loss
@@ -43,7 +43,7 @@ def spill_metrics(source: Source, part: ReportPart) -> Iterator[Sampling]:
     """
     known = metric_names(source.report.table(schema.METRIC_NAMES))
     for number, name in known.select("metricId", "name").rows():
-        source.preferred.setdefault(GPU_METRIC.of(name), number)
+        source.notes.preferred.setdefault(GPU_METRIC.of(name), number)
     if part.storage.folder is None:
         return
     files = MetricFiles(part)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from nsys2prv.families.family import Family, Slice
+from nsys2prv.families.family import Family
+from nsys2prv.families.source import Slice
 from nsys2prv.intervals.reduction import Averages, reduced
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_and_name
 from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Messages, Samples, States

@@ -12,12 +12,13 @@ import polars as pl
 from nsys2prv.families.anchors import AnchorSample
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
-from nsys2prv.families.family import Family, Source
+from nsys2prv.families.family import Family
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.metrics.memory_usage import FAMILY as MEMORY_USAGE
 from nsys2prv.families.nvtx.nvtx import closed
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.relations import DEVICE_WORK_READS
+from nsys2prv.families.source import Source
 from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
 from nsys2prv.model.frames import Anchors, Frame, NumberedRanges, OperationEnds, Samples, WaitCalls
@@ -98,10 +99,9 @@ class ReportExtraction:
         if not _concerns(family, self.source.report):
             return
         if self._for_anchors is None:
-            whole = self.source
-            self._for_anchors = Source(whole.report, whole.columns, whole.rules, limits=whole.limits, anchors=True)
+            self._for_anchors = self.source.for_anchors()
         if self._for_anchors.slice is not self.source.slice:
-            self._for_anchors.follow(self.source)
+            self._for_anchors.follow(self.source.slice)
         for frame in self._frames(family, self._for_anchors.of(Tally())):
             if isinstance(frame, Anchors):
                 self.anchors.add(family.name, frame.data)
@@ -174,15 +174,15 @@ class ReportExtraction:
             slots=tuple(source.slots.keys),
             rows_by_type=writer.rows_by_type,
             labels=source.labels.texts(),
-            preferred=source.preferred,
+            preferred=source.notes.preferred,
             spills=tuple(writer.spills),
             counts=self._counts(source),
             off=self.off,
             spans=self.spans,
             diagnostics=self.diagnostics,
-            remarks=tuple(dict.fromkeys([*source.remarks, *writer.remarks])),
-            launches=dict(source.launches),
-            working=frozenset(source.working) if CORRELATION.name in self.tallies else None,
+            remarks=tuple(dict.fromkeys([*source.notes.remarks, *writer.remarks])),
+            launches=dict(source.notes.launches),
+            working=frozenset(source.notes.working) if CORRELATION.name in self.tallies else None,
             unread=self.unread,
             members=source.members.table,
             operation_ends=tuple(self.operation_ends),
@@ -196,11 +196,12 @@ class ReportExtraction:
 
     def _counts(self, source: Source) -> dict[str, FamilyCount]:
         """Count each family's rows: those drawn, and those left out of its tables or its frames."""
-        reporting = self._reporting_families(source.report) if any(t.dropped for t in source.left_out.values()) else {}
+        left_out = source.tables.left_out
+        reporting = self._reporting_families(source.report) if any(t.dropped for t in left_out.values()) else {}
         counts: dict[str, FamilyCount] = {}
         for family in (f.name for f in FAMILIES if f.name in self.tallies):
             written = self.writer.tallies.get(family, Tally())
-            tables = [tally for table, tally in source.left_out.items() if reporting.get(table) == family]
+            tables = [tally for table, tally in left_out.items() if reporting.get(table) == family]
             left = Tally()
             for tally in (*tables, self.tallies[family], written):
                 for lost, rows in tally.dropped.items():
