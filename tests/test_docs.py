@@ -247,20 +247,8 @@ NOUNS = (
     *("sample", "message", "point", "combination", "window", "slice", "label", "family", "finding", "iteration"),
     *("repeat", "steady", "efficiency", "waiting", "replay", "anchor", "confidence", "exposed", "cfg"),
     # Those of the code alone.
-    *(
-        "frame",
-        "attribute",
-        "slot",
-        "lane",
-        "end",
-        "member",
-        "merged",
-        "unit",
-        "component",
-        "sampler",
-        "loss",
-        "diagnostic",
-    ),
+    *("frame", "attribute", "kind", "slot", "lane", "end", "member", "merged", "unit", "component", "sampler"),
+    *("loss", "diagnostic"),
     *("summary", "spill", "bundle", "part", "piece", "milestone"),
 )
 

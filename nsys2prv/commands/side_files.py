@@ -25,16 +25,16 @@ def side_files(encoding: EncodingInput, target: Target, redaction: Redaction | N
 def _pcf(encoding: EncodingInput) -> str:
     """Return the text of the PCF: the types of the reports' events, and of those that come from no single report."""
     plan = encoding.plan
-    kinds = [*plan.numbering.pcf, *(kind for one in encoding.run_events for kind in one.kinds)]
+    event_types = [*plan.numbering.pcf, *(event_type for one in encoding.run_events for event_type in one.event_types)]
     if encoding.estimates is not None and encoding.estimates.kernels > 0:
-        kinds.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
+        event_types.append(PcfType(TENSOR_ESTIMATE.number, TENSOR_ESTIMATE.label, {}, TENSOR_ESTIMATE.precision))
     if encoding.matches.waiting:
         ranks = {n: f"rank {t.rank}" if t.rank is not None else t.label for n, t in enumerate(plan.tasks, start=1)}
-        kinds.append(PcfType(WAITING.number, WAITING.label, {0: WAITING.ended, **WAITING.values}))
-        kinds.append(PcfType(WAITED_FOR.number, WAITED_FOR.label, {0: WAITED_FOR.ended, **ranks}))
-    kinds.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **WINDOW.values}))
+        event_types.append(PcfType(WAITING.number, WAITING.label, {0: WAITING.ended, **WAITING.values}))
+        event_types.append(PcfType(WAITED_FOR.number, WAITED_FOR.label, {0: WAITED_FOR.ended, **ranks}))
+    event_types.append(PcfType(WINDOW.number, WINDOW.label, {0: "outside", **WINDOW.values}))
     factors = {0: EFFICIENCY_FACTOR.ended, **EFFICIENCY_FACTOR.values}
-    kinds.append(PcfType(EFFICIENCY_FACTOR.number, EFFICIENCY_FACTOR.label, factors))
-    kinds.append(PcfType(NOTHING.number, NOTHING.label))
+    event_types.append(PcfType(EFFICIENCY_FACTOR.number, EFFICIENCY_FACTOR.label, factors))
+    event_types.append(PcfType(NOTHING.number, NOTHING.label))
     with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
-    return pcf_text(kinds, STATES if with_states else None)
+    return pcf_text(event_types, STATES if with_states else None)

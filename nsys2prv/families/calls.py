@@ -23,12 +23,12 @@ def on_threads(source: Source, events: pl.DataFrame) -> pl.DataFrame:
     return known
 
 
-def call_intervals(source: Source, tables: Sequence[Table], kind: EventType) -> Intervals:
+def call_intervals(source: Source, tables: Sequence[Table], event_type: EventType) -> Intervals:
     """Return rows of tables with COLUMNS as intervals of one event type, labelled by name."""
     calls = pl.concat(source.table(t).select(COLUMNS) for t in tables)
     calls = on_threads(source, calls)
     named = calls.with_columns(
-        slot=pl.lit(source.slots.number(kind.key)),
-        value=source.label_ids(kind.key, calls["nameId"], lambda text: text.fill_null(UNNAMED)),
+        slot=source.slot(event_type.key),
+        value=source.label_ids(event_type.key, calls["nameId"], lambda text: text.fill_null(UNNAMED)),
     )
     return source.thread_intervals(named)

@@ -199,6 +199,10 @@ class Source:
             texts = pl.DataFrame({"text": texts}).select(clean(pl.col("text")))["text"]
         return self.labels.ids(key, texts).gather(at).alias("label")
 
+    def slot(self, key: str) -> pl.Expr:
+        """Return the column `slot` of intervals of one event type, given its key."""
+        return pl.lit(self.slots.number(key)).alias("slot")
+
     def intervals(self, frame: pl.DataFrame, attributes: tuple[str, ...] = ()) -> Intervals:
         """Make intervals from a frame with start, end, place, slot, value; an empty or negative one lasts 1 ns.
 

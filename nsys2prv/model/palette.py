@@ -232,19 +232,19 @@ _KINDS_OF_ACTIVITY = {
 
 def activity_colors() -> dict[int, Color]:
     """Return the colors of kinds of activity by the number of their event type."""
-    return {0: IDLE_COLOR} | {kind.number: color for kind, color in _KINDS_OF_ACTIVITY.items()}
+    return {0: IDLE_COLOR} | {event_type.number: color for event_type, color in _KINDS_OF_ACTIVITY.items()}
 
 
-def value_colors(kind: EventType) -> dict[int, Color]:
+def value_colors(event_type: EventType) -> dict[int, Color]:
     """Return the colors of the listed values of an event type, where they are not those of `color_of`; else none."""
-    if kind == types.MEMORY:
-        found = {n: _COPY_COLORS.get(name, COPIES_COLOR) for n, name in kind.values.items()}
-    elif kind == types.NCCL_OPERATION or kind.numbered_by == NumberedBy.OPERATION:
-        found = {n: operation_block(name).color for n, name in kind.values.items()}
-    elif kind in (types.CRITICAL_PATH, types.IDLE_CAUSE):
-        colors = _PATH_COLORS if kind == types.CRITICAL_PATH else _CAUSE_COLORS
-        found = {n: colors[name] for n, name in kind.values.items()}
-    elif kind == types.WAITING:
+    if event_type == types.MEMORY:
+        found = {n: _COPY_COLORS.get(name, COPIES_COLOR) for n, name in event_type.values.items()}
+    elif event_type == types.NCCL_OPERATION or event_type.numbered_by == NumberedBy.OPERATION:
+        found = {n: operation_block(name).color for n, name in event_type.values.items()}
+    elif event_type in (types.CRITICAL_PATH, types.IDLE_CAUSE):
+        colors = _PATH_COLORS if event_type == types.CRITICAL_PATH else _CAUSE_COLORS
+        found = {n: colors[name] for n, name in event_type.values.items()}
+    elif event_type == types.WAITING:
         found = {1: WAITING_COLOR, 2: COMMUNICATION_COLOR}
     else:
         found = {}

@@ -98,13 +98,13 @@ def _patterns(texts: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 def number_texts(key: str, texts: Sequence[str]) -> dict[str, int]:
     """Number texts (sorted): by the type's listed values, else by what it is numbered by."""
-    kind = None if block_and_name(key) else EVENT_TYPES[key]
-    listed = {text: n for n, text in kind.values.items()} if kind else {}
+    event_type = None if block_and_name(key) else EVENT_TYPES[key]
+    listed = {text: n for n, text in event_type.values.items()} if event_type else {}
     others = [text for text in texts if text not in listed]
-    if kind is None or kind.numbered_by == NumberedBy.ORDER:
+    if event_type is None or event_type.numbered_by == NumberedBy.ORDER:
         numbers = {text: n for n, text in enumerate(others, start=max(listed.values(), default=0) + 1)}
     else:
-        numbers = stable_numbers(others, class_block if kind.numbered_by == NumberedBy.CLASS else operation_block)
+        numbers = stable_numbers(others, class_block if event_type.numbered_by == NumberedBy.CLASS else operation_block)
     return {text: listed.get(text, numbers.get(text, 0)) for text in texts}
 
 
@@ -119,10 +119,10 @@ def _pcf_type(key: str, number: int, numbers: Mapping[str, int]) -> PcfType:
     """Return the entry of the PCF for a type, with the numbers of its labels."""
     found = block_and_name(key)
     if found is None:
-        kind = EVENT_TYPES[key]
-        fixed = {0: kind.ended, **kind.values} if kind.values else {}
-        values = {0: kind.ended, **{n: t for t, n in numbers.items()}} if kind.labelled else fixed
-        return PcfType(number, kind.label, values, kind.precision)
+        event_type = EVENT_TYPES[key]
+        fixed = {0: event_type.ended, **event_type.values} if event_type.values else {}
+        values = {0: event_type.ended, **{n: t for t, n in numbers.items()}} if event_type.labelled else fixed
+        return PcfType(number, event_type.label, values, event_type.precision)
     block, name = found
     label = block.label.format(name=name)
     # Frequencies are named [MHz] and hold Hz.

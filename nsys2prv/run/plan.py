@@ -261,7 +261,7 @@ def _inexact_in_paraver(duration: int, numbering: Numbering) -> Iterator[str]:
             f"the trace lasts {days:,.0f} days: Paraver rounds times beyond 2**53 ns (104 days); "
             "if a report has a wrong time, choose the others with --time"
         )
-    labels = {kind.number: kind.label for kind in numbering.pcf}
+    labels = {event_type.number: event_type.label for event_type in numbering.pcf}
     # The first type of each domain has the ranges on the host. The device's ranges have no further texts.
     of_domain = {domain_of(key): key for key in reversed(list(numbering.number_type))}
     for key in reversed(list(of_domain.values())):

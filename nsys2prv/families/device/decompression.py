@@ -16,7 +16,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     frame = batches.with_columns(
         source.places.streams(batches).alias("place"),
         pl.col("sourceBytes").alias(DECOMPRESSED_BYTES.key),
-        slot=pl.lit(source.slots.number(DECOMPRESSION.key)),
+        slot=source.slot(DECOMPRESSION.key),
         # 0 ends an event.
         value=pl.col("NumberOfOperations").clip(lower_bound=1),
     )

@@ -31,7 +31,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     yield source.intervals(
         spans.with_columns(
             place=source.places.gpus_of_processes(spans, GPU_CONTEXT.key),
-            slot=pl.lit(source.slots.number(GPU_CONTEXT.key)),
+            slot=source.slot(GPU_CONTEXT.key),
             value=source.labels.ids(GPU_CONTEXT.key, _names(source, spans)),
         )
     )

@@ -52,7 +52,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     events = _events(source)
     captured = events if first is None else events.filter(pl.col("start") >= first)
     source.tally.count(Loss.BEFORE_CALLS, events.height - captured.height)
-    slot = pl.lit(source.slots.number(types.GRAPH_CREATION.key))
+    slot = source.slot(types.GRAPH_CREATION.key)
     yield source.thread_intervals(
         captured.with_columns(end=pl.col("start"), slot=slot), tuple(t.key for t in ATTRIBUTE_TYPES)
     )

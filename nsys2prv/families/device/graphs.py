@@ -20,7 +20,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
         source.notes.remarks.append(HIDDEN_KERNELS)
     names = executions.select(pl.format("graph {}", pl.col("graphId").fill_null(0)))
     frame = executions.with_columns(
-        pl.lit(source.slots.number(types.GRAPH.key)).alias("slot"),
+        source.slot(types.GRAPH.key),
         source.labels.ids(types.GRAPH.key, names.to_series()).alias("value"),
         **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
     )

@@ -20,7 +20,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     waits = source.table(schema.HOST_NODES).with_columns(pl.col("globalPid", "contextId").fill_null(0))
     frame = waits.with_columns(
         source.places.streams(waits).alias("place"),
-        slot=pl.lit(source.slots.number(HOST_WORK.key)),
+        slot=source.slot(HOST_WORK.key),
         value=pl.when(pl.col("graphNodeId").is_null()).then(LAUNCHED).otherwise(NODE),
     )
     yield source.stream_intervals(frame, ())

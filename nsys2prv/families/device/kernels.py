@@ -85,7 +85,11 @@ class KernelClasses(NamedTuple):
 
 
 def kernel_intervals(
-    source: Source, classes: KernelClasses, kernels: pl.DataFrame, kind: EventType, attributes: tuple[str, ...] = ()
+    source: Source,
+    classes: KernelClasses,
+    kernels: pl.DataFrame,
+    event_type: EventType,
+    attributes: tuple[str, ...] = (),
 ) -> tuple[Intervals, KernelClasses]:
     """Return kernels as intervals of one event type, and all classes known by then.
 
@@ -93,8 +97,8 @@ def kernel_intervals(
     """
     full_name = types.KERNEL_FULL_NAME.key
     frame = kernels.with_columns(
-        slot=pl.lit(source.slots.number(kind.key)),
-        value=source.label_ids(kind.key, kernels["shortName"]),
+        slot=source.slot(event_type.key),
+        value=source.label_ids(event_type.key, kernels["shortName"]),
         **{t.key: pl.col(c) for c, t in ATTRIBUTES.items()},
         **{full_name: source.label_ids(full_name, kernels["demangledName"])},
         **{types.GRAPH_ORIGINAL.key: original_nodes(source.table, kernels["globalPid"], kernels["graphNodeId"])},
@@ -146,7 +150,7 @@ def _classes(source: Source, distinct: pl.DataFrame) -> list[pl.Series]:
     found = classify_kernels(names.with_columns(demangled=demangled), source.options.rules)
     families = pl.Series([family_of(c, source.options.rules) for c in found["class"]], dtype=pl.String)
     texts = zip(_CLASS_TYPES, (found["class"], families), strict=True)
-    return [*(one.alias(kind.key) for kind, one in texts), found["communication"]]
+    return [*(one.alias(event_type.key) for event_type, one in texts), found["communication"]]
 
 
 def is_communication(source: Source, kernels: pl.DataFrame) -> pl.Series:

@@ -43,7 +43,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     operations = pl.concat([copies, sets])
     duration = pl.max_horizontal(pl.col("end") - pl.col("start"), 1)
     frame = operations.with_columns(
-        pl.lit(source.slots.number(types.MEMORY.key)).alias("slot"),
+        source.slot(types.MEMORY.key),
         pl.col("bytes").alias(types.MEMORY_BYTES.key),
         # Bytes a second; the type's precision makes MB/s of it.
         (pl.col("bytes").cast(pl.Float64) * 1e9 / duration)

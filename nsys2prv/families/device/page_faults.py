@@ -33,7 +33,7 @@ def _on_cpu(source: Source) -> Intervals:
         faults.with_columns(
             end=pl.col("start") + 1,
             globalTid=main_thread,
-            slot=pl.lit(source.slots.number(UM_CPU_FAULT.key)),
+            slot=source.slot(UM_CPU_FAULT.key),
             value=source.label_ids(UM_CPU_FAULT.key, faults["CpuInstruction"], lambda text: text.fill_null(UNNAMED)),
         )
     )
@@ -50,7 +50,7 @@ def _on_gpu(source: Source) -> Intervals:
     return source.intervals(
         faults.with_columns(
             source.places.devices(places, UM_GPU_FAULT.key).alias("place"),
-            pl.lit(source.slots.number(UM_GPU_FAULT.key)).alias("slot"),
+            source.slot(UM_GPU_FAULT.key),
             pl.when(access.is_between(1, 4)).then(access).otherwise(UNKNOWN_ACCESS).alias("value"),
             pl.col("numberOfPageFaults").alias(UM_GPU_FAULTS.key),
         ),

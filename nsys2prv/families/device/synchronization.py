@@ -65,7 +65,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     if source.options.wait_calls:
         yield _wait_calls(source, records)
     frame = records.with_columns(
-        slot=pl.lit(source.slots.number(SYNCHRONIZATION.key)),
+        slot=source.slot(SYNCHRONIZATION.key),
         value=pl.when(kind.is_between(1, 4)).then(kind).otherwise(UNKNOWN_SYNC),
     )
     yield source.thread_intervals(frame)

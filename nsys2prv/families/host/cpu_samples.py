@@ -18,7 +18,7 @@ FRAMES = (CPU_SAMPLE, *CPU_CALLERS)
 def _frames(source: Source, state: None) -> Frames[None]:
     samples = on_threads(source, source.table(schema.CPU_SAMPLES))
     labels = stack_labels(source, samples["id"], source.table(schema.CPU_STACKS), dict(enumerate(FRAMES)))
-    instants = samples.with_columns(end=pl.col("start") + 1, slot=pl.lit(source.slots.number(CPU_SAMPLE.key)))
+    instants = samples.with_columns(end=pl.col("start") + 1, slot=source.slot(CPU_SAMPLE.key))
     frame = pl.concat([instants, labels.rename({CPU_SAMPLE.key: "value"})], how="horizontal")
     yield source.thread_intervals(frame, tuple(t.key for t in CPU_CALLERS))
 

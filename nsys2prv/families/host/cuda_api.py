@@ -46,7 +46,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     _count_failed(source, calls)
     yield source.thread_intervals(
         calls.with_columns(
-            slot=pl.lit(source.slots.number(CUDA_API.key)),
+            slot=source.slot(CUDA_API.key),
             value=source.label_ids(CUDA_API.key, calls["nameId"], _call_name),
         )
     )

@@ -21,7 +21,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     frame = accesses.with_columns(
         source.labels.ids(ACCESSED_FILE.key, accesses["filePath"]).alias(ACCESSED_FILE.key),
         pl.col("bytesProcessed").alias(ACCESSED_BYTES.key),
-        slot=pl.lit(source.slots.number(FILE_ACCESS.key)),
+        slot=source.slot(FILE_ACCESS.key),
         value=source.label_ids(FILE_ACCESS.key, accesses["apiCallId"], lambda text: text.fill_null(UNNAMED)),
     )
     yield source.thread_intervals(frame, ATTRIBUTES)

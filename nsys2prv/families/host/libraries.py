@@ -13,18 +13,18 @@ from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
 
 
-def _frames(source: Source, state: None, table: Table, kind: EventType) -> Frames[None]:
-    yield call_intervals(source, [table], kind)
+def _frames(source: Source, state: None, table: Table, event_type: EventType) -> Frames[None]:
+    yield call_intervals(source, [table], event_type)
 
 
-def _family(name: str, title: str, table: Table, kind: EventType) -> Family:
+def _family(name: str, title: str, table: Table, event_type: EventType) -> Family:
     return Family(
         name=name,
         title=title,
         draws=(table,),
         reads={table: COLUMNS},
-        emits=(kind,),
-        frames=partial(_frames, table=table, kind=kind),
+        emits=(event_type,),
+        frames=partial(_frames, table=table, event_type=event_type),
         seen=False,
         sliced=True,
     )

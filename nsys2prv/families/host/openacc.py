@@ -34,10 +34,10 @@ def _frames(source: Source, state: None) -> Frames[None]:
     for part, table in TABLES.items():
         events = on_threads(source, source.table(table))
         source.count_missing_texts(events["nameId"])
-        kind, numbers, names = types.OPENACC[part], NUMBERS[part], NAMES[part]
+        event_type, numbers, names = types.OPENACC[part], NUMBERS[part], NAMES[part]
         frame = events.with_columns(
-            pl.lit(source.slots.number(kind.key)).alias("slot"),
-            source.labels.ids(kind.key, _constructs(source, events)).alias("value"),
+            source.slot(event_type.key),
+            source.labels.ids(event_type.key, _constructs(source, events)).alias("value"),
             *(pl.col(c).alias(t.key) for c, t in numbers.items()),
             *(source.label_ids(t.key, events[c]).alias(t.key) for c, t in names.items()),
         )

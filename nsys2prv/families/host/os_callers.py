@@ -22,7 +22,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     first, *others = (t.key for t in OS_CALLERS)
     labels = stack_labels(source, calls["callchainId"], source.table(schema.OSRT_STACKS), CALLERS)
     frame = pl.concat([calls, labels.rename({first: "value"})], how="horizontal")
-    yield source.thread_intervals(frame.with_columns(slot=pl.lit(source.slots.number(first))), tuple(others))
+    yield source.thread_intervals(frame.with_columns(slot=source.slot(first)), tuple(others))
 
 
 def _count(report: Report) -> int:

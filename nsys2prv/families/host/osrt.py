@@ -26,11 +26,11 @@ def _frames(source: Source, state: None) -> Frames[None]:
     yield _calls(source, PTHREAD_CALL, calls.filter(is_pthread))
 
 
-def _calls(source: Source, kind: EventType, calls: pl.DataFrame) -> Intervals:
+def _calls(source: Source, event_type: EventType, calls: pl.DataFrame) -> Intervals:
     return source.thread_intervals(
         calls.with_columns(
-            slot=pl.lit(source.slots.number(kind.key)),
-            value=source.label_ids(kind.key, calls["nameId"]),
+            slot=source.slot(event_type.key),
+            value=source.label_ids(event_type.key, calls["nameId"]),
         )
     )
 

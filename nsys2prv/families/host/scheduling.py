@@ -43,7 +43,7 @@ def _frames(source: Source, state: LastSwitches) -> Frames[LastSwitches]:
     core = pl.when(running).then(pl.format("CPU {}", "cpu"))
     yield source.thread_intervals(
         spans.with_columns(
-            pl.lit(source.slots.number(CPU_STATE.key)).alias("slot"),
+            source.slot(CPU_STATE.key),
             source.labels.ids(CPU_CORE.key, spans.select(core.alias("core"))["core"]).alias(CPU_CORE.key),
         ),
         (CPU_CORE.key,),

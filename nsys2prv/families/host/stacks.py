@@ -16,29 +16,33 @@ NO_STACK = "(no stack)"
 NOTE = r"^\[.*\]$"
 
 
-def stack_labels(source: Source, ids: pl.Series, stacks: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
-    """Return label numbers of the functions in stacks: a column for each depth of `kinds`, named by its event type.
+def stack_labels(
+    source: Source, ids: pl.Series, stacks: pl.DataFrame, event_types: Mapping[int, EventType]
+) -> pl.DataFrame:
+    """Return label numbers of the functions in stacks: a column for each depth of `event_types`, named by its key.
 
     `ids`: the wanted stacks, in the order of the rows to return. `stacks` has COLUMNS. A stack without a function
     at the first depth of all has NO_STACK there. Stacks that go deeper than the last are counted.
     """
     return depth_labels(
-        source, ids, named_entries(source, stacks.filter(pl.col("id").is_in(ids.unique().implode()))), kinds
+        source, ids, named_entries(source, stacks.filter(pl.col("id").is_in(ids.unique().implode()))), event_types
     )
 
 
-def depth_labels(source: Source, ids: pl.Series, named: pl.DataFrame, kinds: Mapping[int, EventType]) -> pl.DataFrame:
+def depth_labels(
+    source: Source, ids: pl.Series, named: pl.DataFrame, event_types: Mapping[int, EventType]
+) -> pl.DataFrame:
     """Return the same as stack_labels, from stacks with names: columns id, stackDepth, name."""
-    last = max(kinds)
+    last = max(event_types)
     deeper = named.filter(pl.col("stackDepth") > last)["id"].n_unique()
     source.tally.count(Loss.DEEP_STACK, deeper, last + 1)
     columns = []
-    for depth, kind in sorted(kinds.items()):
+    for depth, event_type in sorted(event_types.items()):
         here = named.filter(pl.col("stackDepth") == depth).unique("id", keep="first").select("id", "name")
         names = ids.to_frame("id").join(here, on="id", how="left", maintain_order="left")["name"]
-        if depth == min(kinds):
+        if depth == min(event_types):
             names = names.fill_null(NO_STACK)
-        columns.append(source.labels.ids(kind.key, names).alias(kind.key))
+        columns.append(source.labels.ids(event_type.key, names).alias(event_type.key))
     return pl.DataFrame(columns)
 
 

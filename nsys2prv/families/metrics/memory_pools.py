@@ -23,7 +23,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     yield source.intervals(
         operations.with_columns(
             source.places.devices(places, POOL_OPERATION.key).alias("place"),
-            pl.lit(source.slots.number(POOL_OPERATION.key)).alias("slot"),
+            source.slot(POOL_OPERATION.key),
             end=pl.col("start") + 1,
             value=pl.when(operation.is_between(1, 3)).then(operation).otherwise(UNKNOWN_OPERATION),
         )

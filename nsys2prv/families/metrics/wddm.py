@@ -26,12 +26,12 @@ PACKETS, ENGINES = 8, 9
 
 
 def _queues(source: Source, state: None) -> Frames[None]:
-    for tables, kind in ((schema.WDDM_QUEUE, WDDM_QUEUE), (schema.WDDM_DMA, WDDM_DMA)):
+    for tables, event_type in ((schema.WDDM_QUEUE, WDDM_QUEUE), (schema.WDDM_DMA, WDDM_DMA)):
         packets = _packets(source, tables, QUEUED)
         frame = packets.with_columns(
-            source.places.gpus(packets["gpu"], kind.key).alias("place"),
+            source.places.gpus(packets["gpu"], event_type.key).alias("place"),
             _from_one("engineType", ENGINES).alias(WDDM_ENGINE.key),
-            slot=pl.lit(source.slots.number(kind.key)),
+            slot=source.slot(event_type.key),
             value=_from_one("packetType", PACKETS),
         )
         yield source.stream_intervals(frame, (WDDM_ENGINE.key,))
@@ -44,7 +44,7 @@ def _paging(source: Source, state: None) -> Frames[None]:
     name = pl.coalesce(number.replace_strict(OPERATIONS, default=None, return_dtype=pl.String), unknown)
     frame = packets.with_columns(
         source.places.gpus(packets["gpu"], WDDM_PAGING.key).alias("place"),
-        slot=pl.lit(source.slots.number(WDDM_PAGING.key)),
+        slot=source.slot(WDDM_PAGING.key),
         value=source.labels.ids(WDDM_PAGING.key, packets.select(name).to_series()),
     )
     yield source.stream_intervals(frame, ())

@@ -59,7 +59,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
         key = types.MPI[str(name)].key
         attributes = tuple(COLUMN_OF_ATTRIBUTE) if name == "collective" else ()
         numbered = part.with_columns(
-            slot=pl.lit(source.slots.number(key)),
+            slot=source.slot(key),
             value=source.labels.ids(key, part["text"]),
             **{a: pl.col(COLUMN_OF_ATTRIBUTE[a]) for a in attributes},
         )

@@ -22,7 +22,7 @@ def _frames(source: Source, state: None) -> Frames[None]:
     peer = calls.select(pl.format("worker {}", "peerWorkerUid").alias("peer"))["peer"]
     yield source.thread_intervals(
         calls.with_columns(
-            pl.lit(source.slots.number(UCX_CALL.key)).alias("slot"),
+            source.slot(UCX_CALL.key),
             source.label_ids(UCX_CALL.key, calls["textId"], lambda text: text.fill_null(UNNAMED)).alias("value"),
             pl.col("packedSize").alias(UCX_BYTES.key),
             source.labels.ids(UCX_PEER.key, peer).alias(UCX_PEER.key),

@@ -154,7 +154,7 @@ def _take_ranks(source: Source, ranks: pl.DataFrame, several: pl.Series) -> None
 def _host_calls(source: Source, calls: pl.DataFrame) -> Intervals:
     frame = pl.concat([calls.select("start", "end", "globalTid"), _attributes(source, calls)], how="horizontal")
     key = types.NCCL_CALL.key
-    numbered = frame.with_columns(slot=pl.lit(source.slots.number(key)), value=source.labels.ids(key, calls["text"]))
+    numbered = frame.with_columns(slot=source.slot(key), value=source.labels.ids(key, calls["text"]))
     return source.thread_intervals(numbered, tuple(PAYLOAD))
 
 

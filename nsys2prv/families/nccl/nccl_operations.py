@@ -208,7 +208,7 @@ def _valued(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
     return operations.with_columns(
         *(source.labels.ids(key, operations[column]).alias(key) for key, column in labels.items()),
         source.labels.ids(kind, operations["name"]).alias("value"),
-        slot=pl.lit(source.slots.number(kind)),
+        slot=source.slot(kind),
         **{
             types.DEVICE_OPERATION_BYTES.key: pl.col("bytes"),
             types.DEVICE_OPERATION_COUNT.key: pl.col("count"),

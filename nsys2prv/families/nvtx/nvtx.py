@@ -88,14 +88,14 @@ def _push_pop(source: Source, ranges: pl.DataFrame) -> Iterator[Intervals]:
         yield source.thread_intervals(pl.concat(numbered), _attributes(ranges))
 
 
-def _one_type(source: Source, events: pl.DataFrame, kind: EventType) -> Iterator[Intervals]:
-    yield source.thread_intervals(_numbered(source, kind.key, events), _attributes(events))
+def _one_type(source: Source, events: pl.DataFrame, event_type: EventType) -> Iterator[Intervals]:
+    yield source.thread_intervals(_numbered(source, event_type.key, events), _attributes(events))
 
 
 def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
     """Add the slot of an event type to events, and their texts as its values."""
     return events.with_columns(
-        slot=pl.lit(source.slots.number(key)),
+        slot=source.slot(key),
         value=source.labels.ids(key, events["text"]),
     )
 

@@ -178,7 +178,7 @@ def _projected(
     """Return _DRAWN rows of the ranges, in this slice."""
     projected = project(ranges, work, by, _counts(source, ranges, kinds))
     drawn = projected.with_columns(
-        slot=pl.lit(source.slots.number(key)),
+        slot=source.slot(key),
         number=ranges["number"].gather(projected["range"]),
         value=source.labels.ids(key, ranges["text"].gather(projected["range"])),
     )

@@ -53,16 +53,16 @@ def with_stacks(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
     return read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
 
 
-def _drawn(source: Source, samples: pl.DataFrame, kinds: Sequence[EventType]) -> Intervals:
+def _drawn(source: Source, samples: pl.DataFrame, event_types: Sequence[EventType]) -> Intervals:
     """Return samples as instants of a family of types: the function, then its callers."""
-    function, *callers = (kind.key for kind in kinds)
-    labels = depth_labels(source, samples["id"], stack_functions(source, samples), dict(enumerate(kinds)))
+    function, *callers = (t.key for t in event_types)
+    labels = depth_labels(source, samples["id"], stack_functions(source, samples), dict(enumerate(event_types)))
     instants = samples.with_columns(
         pl.col("Thread state")
         .replace_strict(STATE_NUMBERS, default=None, return_dtype=pl.Int64)
         .alias(PYTHON_STATE.key),
         end=pl.col("start") + 1,
-        slot=pl.lit(source.slots.number(function)),
+        slot=source.slot(function),
     )
     frame = pl.concat([instants, labels.rename({function: "value"})], how="horizontal")
     return source.thread_intervals(frame, (*callers, PYTHON_STATE.key))

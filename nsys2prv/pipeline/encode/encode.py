@@ -197,9 +197,11 @@ def _waiting_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.
 def _run_event_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[pl.DataFrame]:
     """Yield the lines of events of the whole run, such as the critical path, within [low, high)."""
     for one in encoding.run_events:
-        values = pl.DataFrame({"type": [one.kind.number] * len(one.kind.values), "value": list(one.kind.values)})
+        values = pl.DataFrame(
+            {"type": [one.event_type.number] * len(one.event_type.values), "value": list(one.event_type.values)}
+        )
         for points in _within([one.spill] if one.spill else [], low, high):
-            yield event_lines(points, values, {column: kind.number for column, kind in one.further.items()})
+            yield event_lines(points, values, {column: event_type.number for column, event_type in one.further.items()})
 
 
 def _times(clock: Clock, points: pl.DataFrame) -> npt.NDArray[np.int64]:

@@ -42,15 +42,15 @@ class RunEvents(NamedTuple):
 
     family: str
     spill: Spill | None
-    kind: PcfType
+    event_type: PcfType
     further: Mapping[str, PcfType] = {}
     left: Mapping[Lost, int] = {}
     remarks: tuple[str, ...] = ()
 
     @property
-    def kinds(self) -> tuple[PcfType, ...]:
+    def event_types(self) -> tuple[PcfType, ...]:
         """Return the event types of the trace: all if there are events."""
-        return (self.kind, *self.further.values()) if self.spill else ()
+        return (self.event_type, *self.further.values()) if self.spill else ()
 
 
 class Bundles(NamedTuple):
