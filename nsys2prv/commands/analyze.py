@@ -108,7 +108,16 @@ def open_run(
         whole = selection.time is None and selection.nvtx is None
         chosen = None if whole else Span(*chosen_span(plan, selection))
         span, left_out, refusal = part_in_memory(plan, chosen, memory, limits, in_part)
-        run = WholeRun(plan, options.hosts, failed, memory, workers, profiles, span).frames()
+        whole_run = WholeRun(
+            plan=plan,
+            hosts=options.hosts,
+            failed=failed,
+            memory=memory,
+            workers=workers,
+            profiles=profiles,
+            span=span,
+        )
+        run = whole_run.frames()
         if refusal and run.work.is_empty() and STREAM in plan.objects.rows.kind:
             raise refusal
         run = run._replace(samples=with_clocks(run.samples, sampled))

@@ -14,7 +14,7 @@ from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.row_counts import RowCounts, count_rows
 from nsys2prv.commands.side_files import side_files
 from nsys2prv.commands.translation import Translation, Used, Written, translation_of
-from nsys2prv.commands.translation_stages import Stages, TranslationResources
+from nsys2prv.commands.translation_stages import Stages, TranslationRequest, TranslationResources
 from nsys2prv.families.explanation import EXPLANATION_FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.classes import load_rules
@@ -65,18 +65,16 @@ def translate(
     kept_whole = writing.summary or bool(profiles) or any(f in selection.families for f in EXPLANATION_FAMILIES)
     row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
     with _resources(paths, selection, target, execution, row_bytes) as resources:
-        stages = Stages(
-            selection,
-            as_named,
-            execution.keep_going,
-            writing,
-            resources,
-            rules,
-            failed,
-            estimates_tensor(paths, selection.families),
-            asked=options,
+        request = TranslationRequest(
+            options=as_named,
+            given=options,
+            writing=writing,
+            rules=rules,
             profiles=profiles,
+            keep_going=execution.keep_going,
+            estimated=estimates_tensor(paths, selection.families),
         )
+        stages = Stages(request, resources, selection, failed)
         encoding = stages.encoding_input(paths)
         if writing.summary:
             stages.whole_run(encoding.plan).check()
@@ -118,7 +116,7 @@ def _make(
     encoding: EncodingInput, target: Target, stages: Stages, redaction: Redaction | None, sizes: Mapping[str, int]
 ) -> _Made:
     """Make a trace of forecast sizes in the folder beside its output. Raises Nsys2prvError if it does not fit."""
-    size = check_size(sizes, target.compress, stages.writing.max_size)
+    size = check_size(sizes, target.compress, stages.request.writing.max_size)
     check_space(target.stem.parent, size, "the trace would take about", "choose another output")
     with stages.stage("encode"):
         body = stages.resources.beside / target.prv.name
@@ -149,12 +147,14 @@ def _resources(
         mapped = stack.enter_context(worker_map(jobs, execution.dask, sum(map(len, parts.values()))))
         check_temporary(folder, paths, selection, row_bytes)
         yield TranslationResources(
-            Workers(mapped, several, folder, limits, Progress(execution.quiet)),
-            beside,
-            in_memory,
-            parts,
-            execution.memory,
-            started,
+            workers=Workers(
+                map=mapped, count=several, folder=folder, limits=limits, progress=Progress(execution.quiet)
+            ),
+            beside=beside,
+            in_memory=in_memory,
+            parts=parts,
+            memory=execution.memory,
+            started=started,
         )
 
 
@@ -175,9 +175,9 @@ def _write(
         written = list(workers.progress.track("writing", windows, len(encoding.windows)))
         rows = count_rows(encoding, [*merged, *written])
         end_member(sink)
-        asked, public = stages.asked, stages.writing.public_types
+        given, public = stages.request.given, stages.request.writing.public_types
         comments = comment_text(
-            plan, stages.selection, asked, public, stages.chosen, rows.dropped, rows.off, stages.failed
+            plan, stages.selection, given, public, stages.chosen, rows.dropped, rows.off, stages.failed
         )
         sink.write((redaction.values(comments) if redaction else comments).encode())
     return sum(window.lines for window in written), rows

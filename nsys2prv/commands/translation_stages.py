@@ -56,24 +56,33 @@ class TranslationResources(NamedTuple):
     started: float
 
 
+class TranslationRequest(NamedTuple):
+    """What is asked of a translation, beside the families and the time (see Stages.selection).
+
+    `options`: those of the run that was found; `given`: as they were given, for the trace's comments. `rules`: of
+    kernel classes. `profiles`: files of Nsight Compute. `keep_going`: leave out reports that cannot be read.
+    `estimated`: kernels get estimates of tensor activity.
+    """
+
+    options: RunOptions
+    given: RunOptions
+    writing: TraceOutput
+    rules: Rules | None
+    profiles: Sequence[Profile]
+    keep_going: bool
+    estimated: bool
+
+
 @dataclass
 class Stages:
     """One translation under way."""
 
-    selection: Selection
-    options: RunOptions
-    keep_going: bool
-    writing: TraceOutput
+    request: TranslationRequest
     resources: TranslationResources
-    rules: Rules | None
+    # The families and the time to draw; it grows where reports have nothing of the default families.
+    selection: Selection
     # Reports that were left out.
     failed: list[ReportError]
-    # True if kernels get estimates of tensor activity.
-    estimated: bool
-    # The options as they were given, for the trace's comments.
-    asked: RunOptions
-    # Files of Nsight Compute.
-    profiles: Sequence[Profile]
     # The chosen time, ns of the whole run, and the plan of that run.
     chosen: tuple[int, int] | None = None
     uncut: Plan | None = None
@@ -96,21 +105,27 @@ class Stages:
                 extracted = self._extract_whole(paths)
             else:
                 looked = self._look(paths)
-                self.uncut = plan = on_polars_thread(make_plan)(looked.summaries, self.options, limits)
+                self.uncut = plan = on_polars_thread(make_plan)(looked.summaries, self.request.options, limits)
                 low, high = self.chosen = chosen_span(plan, self.selection)
                 spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
                 span = low + plan.origin, high + plan.origin
                 uncut = UncutRun(plan.tasks, plan.objects.decisions, plan.several_runs)
                 extracted = self._extract(looked.paths, spans)
-        window = wanted_window(self.writing.window, self.resources.workers)
+        window = wanted_window(self.request.writing.window, self.resources.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
-                extracted.summaries, self.options, limits, span, uncut, window, self.writing.public_types
+                extracted.summaries,
+                self.request.options,
+                limits,
+                span,
+                uncut,
+                window,
+                self.request.writing.public_types,
             )
         with self.stage("match"):
             matches = match_run(plan, self.resources.workers, WAITING.name in self.selection.families)
         encoding = EncodingInput(plan, matches)
-        if self.estimated:
+        if self.request.estimated:
             with self.stage("estimate"):
                 encoding = encoding._replace(
                     estimates=self.whole_run(plan).estimates(self.selection.reduction.min_duration)
@@ -118,7 +133,7 @@ class Stages:
         if self._explains:
             with self.stage("explain"):
                 encoding = encoding._replace(run_events=self.whole_run(plan).explained(self.selection.families))
-        if self.profiles:
+        if self.request.profiles:
             with self.stage("ncu"):
                 profiled = self.whole_run(plan).profiled(self.selection.reduction.min_duration)
                 encoding = encoding._replace(run_events=(*encoding.run_events, profiled))
@@ -127,7 +142,7 @@ class Stages:
     def _look(self, paths: Sequence[Path]) -> Extracted:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""
         ranges = (self.selection.nvtx,) if self.selection.nvtx else ()
-        wanted = Wanted(anchors=anchors_for(self.options, len(paths)), ranges=ranges)
+        wanted = Wanted(anchors=anchors_for(self.request.options, len(paths)), ranges=ranges)
         return self._extract_whole(paths, wanted, Storage("", scratch=self.resources.workers.folder))
 
     def _extract_whole(
@@ -153,37 +168,42 @@ class Stages:
         stored = storage or Storage("", self.resources.workers.folder, in_memory=self.resources.in_memory)
         asked = wanted or Wanted(
             analyzed=self._analyzed(),
-            wait_calls=self.writing.summary or self._explains,
-            metrics=ESTIMATED if self.estimated else (),
-            anchors=anchors_for(self.options, len(paths)),
-            ranges=() if self.writing.window in BUILT_IN_WINDOWS else (self.writing.window,),
-            attributes=(KERNEL_FULL_NAME.key,) if self.profiles else (),
-            beyond=bool(self.profiles),
+            wait_calls=self.request.writing.summary or self._explains,
+            metrics=ESTIMATED if self.request.estimated else (),
+            anchors=anchors_for(self.request.options, len(paths)),
+            ranges=() if self.request.writing.window in BUILT_IN_WINDOWS else (self.request.writing.window,),
+            attributes=(KERNEL_FULL_NAME.key,) if self.request.profiles else (),
+            beyond=bool(self.request.profiles),
         )
         reports = []
         for n, (path, span) in enumerate(zip(paths, spans, strict=True)):
             whole = ReportPart(
-                path,
-                self.selection.families,
-                stored.named(f"{n:05}"),
-                asked,
-                Drawing(span, self.selection.reduction, self.rules, self.writing.public_types),
+                path=path,
+                families=self.selection.families,
+                storage=stored.named(f"{n:05}"),
+                wanted=asked,
+                drawing=Drawing(
+                    span=span,
+                    reduction=self.selection.reduction,
+                    rules=self.request.rules,
+                    pthreads_apart=self.request.writing.public_types,
+                ),
                 limits=self.resources.workers.limits,
             )
             reports.append(parts_of(whole, self.resources.parts[path]))
-        extracted = extract_reports(reports, self.resources.workers, self.keep_going)
+        extracted = extract_reports(reports, self.resources.workers, self.request.keep_going)
         self.failed += extracted.failed
         return extracted
 
     def _analyzed(self) -> tuple[str, ...]:
         """Return the families that analysis or estimates read."""
-        whole = self.writing.summary or self._explains
-        if not whole and not self.profiles and not self.estimated:
+        whole = self.request.writing.summary or self._explains
+        if not whole and not self.request.profiles and not self.request.estimated:
             return ()
         from nsys2prv.analysis.gather.frames_of_run import GATHERED
         from nsys2prv.analysis.gather.stored_intervals import KINDS
 
-        read = GATHERED if whole else (*KINDS, CORRELATION.name) if self.profiles else tuple(KINDS)
+        read = GATHERED if whole else (*KINDS, CORRELATION.name) if self.request.profiles else tuple(KINDS)
         return tuple(family for family in self.selection.families if family in read)
 
     @property
@@ -198,7 +218,14 @@ class Stages:
         from nsys2prv.commands.whole_run import WholeRun
 
         resources = self.resources
-        run = WholeRun(plan, self.options.hosts, self.failed, resources.memory, resources.workers, self.profiles)
+        run = WholeRun(
+            plan=plan,
+            hosts=self.request.options.hosts,
+            failed=self.failed,
+            memory=resources.memory,
+            workers=resources.workers,
+            profiles=self.request.profiles,
+        )
         if self.uncut is None:
             return run
         return run._replace(span=Span(0, plan.duration), uncut=recorded_uncut(plan, self.uncut))
