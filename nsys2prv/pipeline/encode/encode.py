@@ -25,7 +25,7 @@ from nsys2prv.pipeline.encode.encoding_input import EncodingInput, Estimates
 from nsys2prv.pipeline.encode.run_attributes import ReportInRun, with_run_attributes
 from nsys2prv.pipeline.store.combinations import COMBINATION
 from nsys2prv.pipeline.store.points import END
-from nsys2prv.pipeline.store.spill import read_combinations, read_spill
+from nsys2prv.pipeline.store.spill import read_around, read_combinations, read_spill
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.numbering import Numbering
@@ -173,9 +173,8 @@ def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame
 def _within(spills: Sequence[Spill], low: int, high: int) -> Iterator[pl.DataFrame]:
     """Yield the rows within [low, high) of spills whose times are the trace's."""
     for spill in spills:
-        chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
-        if len(chosen):
-            rows = read_spill(spill, chosen.tolist())
+        rows = read_around(spill, low, high)
+        if rows is not None:
             times = rows["time"].to_numpy()
             yield _chosen(rows, (times >= low) & (times < high))
 

@@ -21,7 +21,7 @@ from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.match.sequences import MatchKeys, continue_sequences
 from nsys2prv.pipeline.match.waiting import arrivals_of, store_waiting
 from nsys2prv.pipeline.store.points import Points
-from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_around, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
@@ -130,10 +130,10 @@ def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT
     kept_ends = [pl.DataFrame(schema=JOINED)]
     for r, spills in enumerate(keys.ends):
         for spill in spills:
-            chosen = np.flatnonzero((spill.last >= low) & (spill.first < high))
-            if not len(chosen):
+            around = read_around(spill, low, high)
+            if around is None:
                 continue
-            ends = read_spill(spill, chosen.tolist()).filter((pl.col("key") >= low) & (pl.col("key") < high))
+            ends = around.filter((pl.col("key") >= low) & (pl.col("key") < high))
             member = ends["member"].to_numpy()
             number = known.number[r][member]
             identified, on_device = known.identified[number], spill.family == NCCL_OPERATIONS.name

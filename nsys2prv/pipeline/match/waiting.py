@@ -18,7 +18,7 @@ from nsys2prv.families.waiting import FAMILY
 from nsys2prv.model import event_types
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.store.points import Points, row_points
-from nsys2prv.pipeline.store.spill import SpillOf, read_spill, replace_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_around, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals, with_arrivals, with_operation
@@ -88,9 +88,7 @@ def _stored(
     number, (low, high) = span
     begun = (pl.col("time") >= low) & (pl.col("time") < high)
     begun_arrivals = [
-        read_spill(spill, chosen.tolist()).filter(begun)
-        for spill in arrivals
-        if len(chosen := np.flatnonzero((spill.last >= low) & (spill.first < high)))
+        around.filter(begun) for spill in arrivals if (around := read_around(spill, low, high)) is not None
     ]
     points, path = waiting_points(pl.concat(begun_arrivals), duration), folder / f"waiting.{number}.arrow"
     return replace_spill(path, SpillOf("events", FAMILY.name, (WAITED_FOR,)), Points(points), limits.batch_rows)

@@ -100,6 +100,15 @@ def read_spill(spill: Spill, batches: Sequence[int]) -> pl.DataFrame:
     return _moved(spill, pl.concat(_read(spill, begins)))
 
 
+def read_around(spill: Spill, low: int, high: int) -> pl.DataFrame | None:
+    """Read the batches with times (keys of ends) in [low, high), as `read_spill` does; None without any.
+
+    Rows at their edges may lie outside.
+    """
+    batches = np.flatnonzero((spill.last >= low) & (spill.first < high))
+    return read_spill(spill, batches.tolist()) if len(batches) else None
+
+
 def read_combinations(spill: Spill) -> pl.DataFrame:
     """Read the combinations of a spill's points (see `points.event_points`), under the report's numbers."""
     if spill.combinations is not None:
