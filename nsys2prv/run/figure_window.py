@@ -17,10 +17,10 @@ from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.words import short
 from nsys2prv.run.clocks import Clock
+from nsys2prv.run.milestones import ReportRepeats, choose_milestone, numbered_steps
 from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.objects import Objects
 from nsys2prv.run.ranks import numbers_of_tasks
-from nsys2prv.run.repeats import ReportRepeats, choose_milestone, numbered_steps
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.steady import DEVICE, ITERATION_PART, STEADY, TRACE, Window, all_recorded, steady_window
 from nsys2prv.run.trace_rows import NO_ROW

@@ -1,4 +1,4 @@
-"""Iterations of a run without ranges that number them, found by work that repeats (see run/repeats.py)."""
+"""Iterations of a run without ranges that number them, found by work that repeats (see run/milestones.py)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from nsys2prv.run.milestone_kinds import (
     OPTIMIZER,
     milestone_kind,
 )
-from nsys2prv.run.repeats import choose_milestone, numbered_steps, repeating_work
+from nsys2prv.run.milestones import choose_milestone, numbered_steps
+from nsys2prv.run.repeats import repeating_work
 
 
 class Repeats(NamedTuple):

@@ -21,7 +21,8 @@ from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.figure_window import WantedWindow
 from nsys2prv.run.milestone_kinds import CALLS_OF_MPI, LAUNCHED_WORK, OPTIMIZER, milestone_kind
-from nsys2prv.run.repeats import REPEATED_STEP, Milestone, Repeating, ReportRepeats, repeating_work
+from nsys2prv.run.milestones import Milestone, ReportRepeats
+from nsys2prv.run.repeats import REPEATED_STEP, Repeating, repeating_work
 from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.

@@ -16,7 +16,8 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.run.milestone_kinds import OF_COLLECTIVE, OF_ORDER
-from nsys2prv.run.repeats import REPEATING, choose_milestone
+from nsys2prv.run.milestones import choose_milestone
+from nsys2prv.run.repeats import REPEATING
 
 # Kind, name, family, bytes.
 ADAM = ("kernel", "multi_tensor_apply_kernel", "optimizer", None)
