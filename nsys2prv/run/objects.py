@@ -10,34 +10,27 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.errors import UsageError
-from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
 from nsys2prv.model.words import NAMES_SHOWN, few
-from nsys2prv.run.hosts import Host, host_numbers
+from nsys2prv.run.hosts import Host
+from nsys2prv.run.places import (
+    RowDecisions,
+    all_places,
+    assign_gpu_places,
+    decide_rows,
+    places_with_rows,
+    profiler_threads,
+)
 from nsys2prv.run.ranks import numbers_of_tasks, tasks_of_ranks
 from nsys2prv.run.report_summary import Summary
-from nsys2prv.run.tasks import RecordedProcess, Task
+from nsys2prv.run.tasks import Task
 from nsys2prv.run.trace_rows import NO_ROW, TraceRows
 
 # 65,535 CPUs crash Paraver, and every row has one.
 MAX_ROWS = 65534
-# Threads that the profiler itself runs inside the process.
-PROFILER_THREAD = r"^\[?NSys\b|^CUPTI worker thread$"
 
 _KIND_ORDER = {THREAD: 0, STREAM: 1, GPU: 2}
 _ROW_KEY = ("task", "kind", "minor", "tid", "gpu", "stream", "device", "context", "lane")
-# Host (index), the GPU's number on it, and a task.
-GPU_USER = {"host": pl.Int64(), "gpu": pl.Int64(), "user": pl.Int64()}
-
-
-class RowDecisions(NamedTuple):
-    """Decisions on the rows of a whole run, which hold in a trace of a part of its time, too.
-
-    `gpu_users`: tasks that use GPUs (GPU_USER); `threads`: host threads with a row, as (task, thread id).
-    """
-
-    gpu_users: pl.DataFrame
-    threads: frozenset[tuple[int, int]]
 
 
 class Objects(NamedTuple):
@@ -84,12 +77,12 @@ def build_objects(
     """Number the nodes, tasks and rows. Raises UsageError on too many rows, and if no task is chosen.
 
     `chosen`: ranks to keep, and numbers of tasks without one, as the analysis gives them (None: all); `decisions`:
-    those on the whole run, if these reports are only a part of its time; `every_thread`: see _threads_with_rows.
+    those on the whole run, if these reports are only a part of its time; `every_thread`: see decide_rows.
     """
-    places = _all_places(summaries, hosts, tasks)
-    decisions = decisions or RowDecisions(_gpu_users(places), _threads_with_rows(places, every_thread))
-    drawn = _places_with_rows(places, decisions.threads)
-    metrics, lone_gpu_hosts = _place_metrics(drawn, decisions.gpu_users, hosts, tasks)
+    places = all_places(summaries, hosts, tasks)
+    decisions = decisions or decide_rows(places, every_thread)
+    drawn = places_with_rows(places, decisions.threads)
+    metrics, lone_gpu_hosts = assign_gpu_places(drawn, decisions.gpu_users, hosts, tasks)
     drawn = pl.concat([drawn.filter(pl.col("kind") != GPU), metrics])
     keyed = _with_row_keys(drawn)
     # A place makes no row if lines only arrive there, in all reports.
@@ -104,103 +97,11 @@ def build_objects(
         advice = "choose fewer ranks (--ranks) or families with fewer threads"
         raise UsageError(f"the trace would have {rows.height} rows, and Paraver takes at most {MAX_ROWS}; {advice}")
     # Otherwise they count among the threads that --threads all would draw.
-    of_profiler = (pl.col("kind") == THREAD) & pl.col("name").str.contains(PROFILER_THREAD)
-    profilers = _with_thread_names(places).filter(of_profiler) if every_thread else places.clear()
+    profilers = profiler_threads(places) if every_thread else places.clear()
     hidden = _Hidden(unchosen, profilers)
     objects = _objects(summaries, hosts, tasks, lone_gpu_hosts, keyed, rows, hidden, decisions)
     ranks = objects.ranks if chosen is None else tuple(numbers[t] for t in rows["task"].unique().sort())
     return objects._replace(ranks=ranks, known=frozenset(numbers.values()))
-
-
-def _all_places(summaries: Sequence[Summary], hosts: Sequence[Host], tasks: Sequence[Task]) -> pl.DataFrame:
-    """Collect the places of all reports: report, id, host, task (null: none), kind, gpu (number on the host), ..."""
-    host_of = host_numbers(hosts)
-    task_of = {process: number for number, task in enumerate(tasks) for process in task.recorded}
-    parts = []
-    for report, summary in enumerate(summaries):
-        host = hosts[host_of[report]]
-        used = summary.uses.group_by("place").agg(pl.col("makes_rows").any(), pl.col("rows").sum())
-        own = summary.places.join(used, left_on="id", right_on="place", how="inner", maintain_order="left")
-        numbers = [
-            _gpu_number(host, summary, process, device, gpu)
-            for process, device, gpu in own.select("process", "device", "gpu").rows()
-        ]
-        names = summary.identity.thread_names
-        parts.append(
-            own.with_columns(
-                report=pl.lit(report, pl.Int64),
-                host=pl.lit(host_of[report], pl.Int64),
-                task=pl.Series([task_of.get(RecordedProcess(report, p)) for p in own["process"]], dtype=pl.Int64),
-                gpu=pl.Series(numbers, dtype=pl.Int64),
-                name=pl.Series(
-                    [names.get((p or 0) + (t or 0), "") for p, t in own.select("process", "thread").rows()],
-                    dtype=pl.String,
-                ),
-                pid=pl.Series([None if p is None else pid_of(p) for p in own["process"]], dtype=pl.Int64),
-            )
-        )
-    return pl.concat(parts)
-
-
-def _gpu_number(host: Host, summary: Summary, process: int | None, device: int | None, gpu: int | None) -> int | None:
-    """Return the number of a GPU on its host, from the process' number or the report's number of it."""
-    if gpu is not None:
-        known = next((g for g in summary.identity.gpus if g.id == gpu), None)
-        return gpu if known is None else host.gpu_number(known)
-    return None if device is None else host.gpu_number(summary.identity.gpu_of(pid_of(process or 0), device))
-
-
-def _with_thread_names(places: pl.DataFrame) -> pl.DataFrame:
-    """Name each thread in all reports as the first report that has its name does."""
-    first = pl.col("name").sort_by(pl.col("name") == "", "report").first()
-    return places.with_columns(name=first.over("task", "thread"))
-
-
-def _threads_with_rows(places: pl.DataFrame, every_thread: bool) -> frozenset[tuple[int, int]]:
-    """Return the threads that get a row: those with events of a family that makes rows, in any report.
-
-    With `every_thread`, and in reports in which no thread has such events and no stream has rows, all threads but the
-    profiler's own get one, too.
-    """
-    named = _with_thread_names(places.filter(pl.col("task").is_not_null() & (pl.col("kind") != GPU)))
-    active = named.with_columns(active=(pl.col("kind") == THREAD) & pl.col("makes_rows").any().over("task", "thread"))
-    by_others = (pl.col("active") | ((pl.col("kind") == STREAM) & (pl.col("rows") > 0))).any().over("report")
-    others = ~pl.col("name").str.contains(PROFILER_THREAD) & (every_thread | ~by_others)
-    chosen = active.filter((pl.col("kind") == THREAD) & (pl.col("active") | others))
-    return frozenset(chosen.select("task", "thread").drop_nulls().rows())
-
-
-def _places_with_rows(places: pl.DataFrame, threads: frozenset[tuple[int, int]]) -> pl.DataFrame:
-    """Select the places that get a row: streams, GPUs, and these threads."""
-    rows = pl.DataFrame(sorted(threads), schema={"task": pl.Int64, "thread": places.schema["thread"]}, orient="row")
-    held = places.join(rows.with_columns(held=True), on=["task", "thread"], how="left", maintain_order="left")
-    wanted = (pl.col("kind") != THREAD) | pl.col("held").fill_null(False)
-    return _with_thread_names(
-        held.filter(wanted & (pl.col("task").is_not_null() | (pl.col("kind") == GPU))).drop("held")
-    )
-
-
-def _gpu_users(places: pl.DataFrame) -> pl.DataFrame:
-    """Find the lowest task with work on each GPU: columns of GPU_USER."""
-    streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
-    users = streams.group_by("host", "gpu").agg(user=pl.col("task").min()).sort("host", "gpu")
-    return users.select(pl.col(c).cast(t) for c, t in GPU_USER.items())
-
-
-def _place_metrics(
-    drawn: pl.DataFrame, users: pl.DataFrame, hosts: Sequence[Host], tasks: Sequence[Task]
-) -> tuple[pl.DataFrame, list[int]]:
-    """Assign GPUs' places to tasks, and list the hosts that need a task for unused GPUs.
-
-    Places of a process go to its task; others to the lowest task that uses the GPU.
-    """
-    metrics = drawn.filter(pl.col("kind") == GPU)
-    placed = metrics.join(users, on=["host", "gpu"], how="left", maintain_order="left")
-    lonely = sorted(set(placed.filter(pl.coalesce("task", "user").is_null())["host"]))
-    own_task = {host: len(tasks) + i for i, host in enumerate(sorted(lonely, key=lambda h: hosts[h].order))}
-    fallback = pl.col("host").replace_strict(own_task, default=None, return_dtype=pl.Int64)
-    placed = placed.with_columns(task=pl.coalesce("task", "user", fallback)).drop("user")
-    return placed.select(drawn.columns), list(own_task)
 
 
 def _numbers_to_choose(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
@@ -261,7 +162,7 @@ def _objects(
 ) -> Objects:
     """Return the objects of a trace with numbered `rows`.
 
-    `lone_gpu_hosts`: see _place_metrics; `keyed`: the places that have these rows, with the columns of _ROW_KEY.
+    `lone_gpu_hosts`: see assign_gpu_places; `keyed`: the places that have these rows, with the columns of _ROW_KEY.
     """
     present = rows["task"].unique().sort().to_list()
     node_hosts = list(dict.fromkeys(rows["host"].to_list()))

@@ -26,8 +26,9 @@ from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
 from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
 from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
-from nsys2prv.run.objects import Objects, RowDecisions, build_objects
+from nsys2prv.run.objects import Objects, build_objects
 from nsys2prv.run.options import RunOptions
+from nsys2prv.run.places import RowDecisions
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.run_lines import run_lines
 from nsys2prv.run.separate_runs import check_one_run

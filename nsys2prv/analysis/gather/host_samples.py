@@ -23,7 +23,7 @@ from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import THREAD
 from nsys2prv.report import schema
 from nsys2prv.report.report import open_report
-from nsys2prv.run.objects import PROFILER_THREAD
+from nsys2prv.run.places import PROFILER_THREAD
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.trace_rows import NO_ROW
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from nsys2prv.run.objects import PROFILER_THREAD
+from nsys2prv.run.places import PROFILER_THREAD
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.trace_rows import NO_ROW
 
