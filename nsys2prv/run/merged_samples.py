@@ -14,7 +14,8 @@ from nsys2prv.run.clocks import Clock
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.trace_rows import NO_ROW
 
-PIECE = {
+# The samples of one place in one report: on which row, when (merged ns), how many, and how many a ns.
+SAMPLED_PLACE = {
     "report": pl.Int64(),
     "place": pl.Int64(),
     "row": pl.Int64(),
@@ -27,7 +28,9 @@ PIECE = {
 }
 
 
-class _Piece(NamedTuple):
+class _SampledPlace(NamedTuple):
+    """The samples of one place in one report: a row of SAMPLED_PLACE."""
+
     report: int
     place: int
     row: int
@@ -38,21 +41,21 @@ class _Piece(NamedTuple):
     sampler: str
     density: float
 
-    def meets(self, other: _Piece) -> bool:
+    def meets(self, other: _SampledPlace) -> bool:
         """Return True if another report has samples of the same thing, on the same row, at the same time."""
         same = (self.row, self.family, self.sampler) == (other.row, other.family, other.sampler)
         return same and self.report != other.report and self.first <= other.last and other.first <= self.last
 
 
-def sampled_pieces(
+def sampled_places(
     summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
 ) -> pl.DataFrame:
-    """Compare each report's samples of a row: columns of PIECE (first and last in merged ns), and `kept`.
+    """Compare each report's samples of a row: columns of SAMPLED_PLACE (first and last in merged ns), and `kept`.
 
     If two reports sampled a GPU or network card at the same time, the denser samples stay. The density as recorded
     counts, so that a chosen time and means over periods choose the samples of the whole run.
     """
-    pieces: list[_Piece] = []
+    sampled: list[_SampledPlace] = []
     for r, summary in enumerate(summaries):
         spilled = pl.DataFrame({"place": [place for place, _ in summary.sampled]}, schema={"place": pl.UInt32()})
         used = summary.uses.join(pl.concat([summary.edges.select("place"), spilled]), on="place", how="semi")
@@ -64,38 +67,38 @@ def sampled_pieces(
             if (row := int(row_of[r][place])) != NO_ROW:
                 span = clocks[r].merged_one(first), clocks[r].merged_one(last)
                 drawn_density = rows / (span[1] - span[0] + 1)
-                pieces.append(_Piece(r, place, row, family, *span, rows, sampler, density or drawn_density))
-    kept: list[_Piece] = []
+                sampled.append(_SampledPlace(r, place, row, family, *span, rows, sampler, density or drawn_density))
+    kept: list[_SampledPlace] = []
     flags = {}
     # A single sample has no period: it may be a value from before the chosen time, which holds at its begin.
-    for piece in sorted(pieces, key=lambda p: (p.rows == 1, -p.density, p)):
-        flags[piece] = not any(piece.meets(k) for k in kept)
-        if flags[piece]:
-            kept.append(piece)
-    frame = pl.DataFrame(pieces, schema=PIECE, orient="row")
-    return frame.with_columns(kept=pl.Series([flags[p] for p in pieces], dtype=pl.Boolean))
+    for one in sorted(sampled, key=lambda p: (p.rows == 1, -p.density, p)):
+        flags[one] = not any(one.meets(k) for k in kept)
+        if flags[one]:
+            kept.append(one)
+    frame = pl.DataFrame(sampled, schema=SAMPLED_PLACE, orient="row")
+    return frame.with_columns(kept=pl.Series([flags[p] for p in sampled], dtype=pl.Boolean))
 
 
-def edge_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], pieces: pl.DataFrame) -> pl.DataFrame:
+def edge_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], sampled: pl.DataFrame) -> pl.DataFrame:
     """Return the first and last samples to write, and ends: time (merged ns), row, and one column for each metric.
 
     A metric is written if its value changed, and at its first and last sample over all reports; METRICS_SAMPLED where
     the samples end. A report that goes on where another ended begins with the changed metrics only.
     """
-    parts = []
-    for report, place, row, first in pieces.filter("kept").select("report", "place", "row", "first").rows():
+    of_places = []
+    for report, place, row, first in sampled.filter("kept").select("report", "place", "row", "first").rows():
         edges = summaries[report].edges.filter(pl.col("place") == place)
         merged = pl.Series(clocks[report].merged(edges["time"].to_numpy()))
-        parts.append(edges.with_columns(time=merged, row=pl.lit(row, pl.Int64), piece=pl.lit(first, pl.Int64)))
-    if not parts:
+        of_places.append(edges.with_columns(time=merged, row=pl.lit(row, pl.Int64), since=pl.lit(first, pl.Int64)))
+    if not of_places:
         return pl.DataFrame(schema={"time": pl.Int64(), "row": pl.Int64()})
     metric = ["row", "column"]
     # Gap, in periods, from the end of a report's samples (a period after the last one) to the first of the next report.
     gap = (pl.col("time").shift(-1).over(metric) - pl.col("time")) * pl.col("density")
     followed = gap <= LONG_GAP - 1
     edges = (
-        pl.concat(parts)
-        .sort("row", "column", "piece", "time")
+        pl.concat(of_places)
+        .sort("row", "column", "since", "time")
         .filter(~(pl.col("is_end") & followed.fill_null(False)))
         .with_columns(
             before=pl.col("value").shift(1).over(metric),

@@ -24,7 +24,7 @@ from nsys2prv.run.encoding_windows import spills_of, window_borders
 from nsys2prv.run.figure_window import DEVICE_WINDOW, DrawnTime, WantedWindow, captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
-from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
+from nsys2prv.run.merged_samples import edge_samples, sampled_places
 from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.objects import Objects, build_objects
 from nsys2prv.run.options import RunOptions
@@ -129,7 +129,7 @@ def make_plan(
             *_warnings_of_run(run, summaries, options, empty),
             *_inexact_in_paraver(duration, numbering),
         ),
-        resampled=dict(run.pieces.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
+        resampled=dict(run.sampled.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=timed.origin,
         tasks=tuple(run.tasks),
         captures=captures,
@@ -140,7 +140,7 @@ def make_plan(
 class _Identified(NamedTuple):
     """Hosts, tasks and rows of a run, on aligned clocks. `several_runs`: see UncutRun.
 
-    `pieces`: see sampled_pieces.
+    `sampled`: see sampled_places.
     """
 
     hosts: Sequence[Host]
@@ -148,7 +148,7 @@ class _Identified(NamedTuple):
     alignment: Alignment
     tasks: Sequence[Task]
     objects: Objects
-    pieces: pl.DataFrame
+    sampled: pl.DataFrame
 
 
 def _identify(summaries: Sequence[Summary], options: RunOptions, uncut: UncutRun | None, cut: bool) -> _Identified:
@@ -159,9 +159,9 @@ def _identify(summaries: Sequence[Summary], options: RunOptions, uncut: UncutRun
     tasks = uncut.tasks if uncut else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, uncut and uncut.decisions)
     _check_drawn(objects, cut, options.every_thread)
-    pieces = sampled_pieces(summaries, alignment.clocks, objects.row_of)
-    objects = _without_sparser_samples(objects, pieces.filter(~pl.col("kept")))
-    return _Identified(hosts, several_runs, alignment, tasks, objects, pieces)
+    sampled = sampled_places(summaries, alignment.clocks, objects.row_of)
+    objects = _without_sparser_samples(objects, sampled.filter(~pl.col("kept")))
+    return _Identified(hosts, several_runs, alignment, tasks, objects, sampled)
 
 
 def _warnings_of_run(
@@ -200,7 +200,7 @@ def _set_times(summaries: Sequence[Summary], run: _Identified, span: tuple[int, 
     least = 1 if span is None else span[1] - origin
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
     # The last samples last one period, but no longer than the trace.
-    samples = edge_samples(summaries, clocks, run.pieces)
+    samples = edge_samples(summaries, clocks, run.sampled)
     samples = samples.with_columns(pl.col("time").clip(upper_bound=duration))
     return _Timed(origin, clocks, drawn, samples, duration)
 

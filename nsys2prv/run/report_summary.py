@@ -106,7 +106,7 @@ class Summary(NamedTuple):
     diagnostics: tuple[str, ...]
     # Members of communicators: columns of interning.MEMBER.
     members: pl.DataFrame
-    # Match keys of operations that cross ranks, sorted by key.
+    # Ends of operations that cross ranks, sorted by match key.
     operation_ends: tuple[Spill, ...]
     # Remarks of families.
     remarks: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from synthetic import summary
 
 from nsys2prv.model.interning import GPU, PLACE, Place
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.merged_samples import edge_samples, sampled_pieces
+from nsys2prv.run.merged_samples import edge_samples, sampled_places
 from nsys2prv.run.report_summary import PLACE_USE, SAMPLE_EDGE, Summary
 from nsys2prv.run.trace_rows import NO_ROW
 
@@ -34,7 +34,7 @@ def report(first: int, last: int, rows: int, edges: Edges = [], sampler: str = "
 def pieces(*reports: Summary, rows: tuple[int, ...] | None = None) -> pl.DataFrame:
     """All on one clock and, as a rule, on row 0."""
     row_of = [np.array([row]) for row in rows or [0] * len(reports)]
-    return sampled_pieces(reports, [Clock(0, 0)] * len(reports), row_of)
+    return sampled_places(reports, [Clock(0, 0)] * len(reports), row_of)
 
 
 DENSE, SPARSE = report(0, 100, 50), report(0, 1000, 100)

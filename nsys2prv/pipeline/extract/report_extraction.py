@@ -48,23 +48,26 @@ class ReportExtraction:
     # Points are made behind the frames, perhaps on a thread of their own.
     queue: Queue
     writer: PointWriter
+    # By family: rows that it left out or altered, and its state for the next slice.
     tallies: dict[str, Tally] = field(default_factory=dict)
-    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
-    # States of families, for the next slice.
     states: dict[str, Any] = field(default_factory=dict)
+    # First begin and last end of each wanted NVTX range.
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    # What the frames of families give that is not drawn.
     anchors: AnchorSample = field(default_factory=AnchorSample)
     operation_ends: list[Spill] = field(default_factory=list)
     wait_calls: list[Spill] = field(default_factory=list)
     numbered: NumberedRanges = field(default_factory=NumberedRanges)
     memory: MemoryPeaks = field(default_factory=MemoryPeaks)
+    # Place and spill of each GPU metric that is stored by itself.
     metrics: list[tuple[int, Spill]] = field(default_factory=list)
-    # Set by `read_identity`.
+    # Set by `read_identity`. `off`, `unread`: see Summary.
     identity: Identity = field(init=False)
     diagnostics: tuple[str, ...] = ()
     off: dict[str, int] = field(default_factory=dict)
+    unread: dict[str, int] = field(default_factory=dict)
     # The source for families that only look for anchors and are not extracted: it has its own numbers and counts.
     _for_anchors: Source | None = None
-    unread: dict[str, int] = field(default_factory=dict)
 
     def extract_family(self, family: Family) -> None:
         """Extract one family from the present slice. One that is not extracted only gives its anchors."""

@@ -21,7 +21,7 @@ from nsys2prv.model.frames import COLLECTIVE, COMPLETION, OF_COLLECTIVES, RECEIV
 from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 
-# Columns that are equal for all parts of one operation.
+# Columns that are equal for all ends of one operation.
 OPERATION = ("family", "communicator", "source", "target", "tag", "sequence")
 # Roles of an activity in an operation: others wait for its rank, and its rank waits for others.
 ROLES = {"awaited": pl.Boolean(), "waits": pl.Boolean()}
@@ -55,9 +55,9 @@ def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
 
 
 def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> pl.DataFrame:
-    """Add ROLES and ARRIVAL to ends (JOINED and OPERATION). An arrival is null where no other rank's part is known.
+    """Add ROLES and ARRIVAL to ends (JOINED and OPERATION). An arrival is null where no other rank's end is known.
 
-    Ends without an activity (`began` is null) and those of unknown ranks take no part. A part that is alone in its
+    Ends without an activity (`began` is null) and those of unknown ranks count for nothing. An end that is alone in its
     collective has no arrival: its rank may be a guess, and the root another.
     """
     known = pl.when(pl.col("kind").is_in(OF_COLLECTIVES)).then("device").otherwise("rank") != UNKNOWN_NUMBER
@@ -65,35 +65,35 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     enters = pl.col("kind") != COMPLETION
     needed, waits = (role & taking_part for role in _roles())
     seen_twice = ~pl.col("kind").is_in(OF_COLLECTIVES) | ((taking_part & enters).sum().over(operation) > 1)
-    parts = ends.with_columns(
+    in_role = ends.with_columns(
         needed=needed, awaited=needed & enters, waits=waits, waits_for_none=taking_part & ~waits & seen_twice
     )
-    came = parts.filter("awaited").sort("began", "task")
+    came = in_role.filter("awaited").sort("began", "task")
     last = came.group_by(operation).agg(
-        last_begin=pl.col("began").last(), latest=pl.col("task").last(), parts_known=pl.len().cast(pl.Int64)
+        last_begin=pl.col("began").last(), latest=pl.col("task").last(), ends_known=pl.len().cast(pl.Int64)
     )
-    joined = parts.join(last, on=operation, how="left", maintain_order="left")
+    joined = in_role.join(last, on=operation, how="left", maintain_order="left")
     joined = _with_late_receivers(joined, taking_part, operation)
     # The count includes the rank's own entry, also on the row of its completion.
-    others = pl.col("parts_known").fill_null(0) > pl.col("needed").cast(pl.Int64)
+    others = pl.col("ends_known").fill_null(0) > pl.col("needed").cast(pl.Int64)
     return joined.with_columns(
         waits=pl.col("waits") | pl.col("receive_began").is_not_null(),
         last=pl.when(pl.col("waits") & others)
         .then("last_begin")
         .otherwise(pl.coalesce("receive_began", pl.when("waits_for_none").then("began"))),
         waited_for=pl.when(pl.col("waits") & others).then("latest").otherwise("receiver"),
-    ).drop("last_begin", "latest", "parts_known", "needed", "waits_for_none", "receive_began", "receiver")
+    ).drop("last_begin", "latest", "ends_known", "needed", "waits_for_none", "receive_began", "receiver")
 
 
-def _with_late_receivers(parts: pl.DataFrame, taking_part: pl.Expr, operation: Sequence[str]) -> pl.DataFrame:
+def _with_late_receivers(ends: pl.DataFrame, taking_part: pl.Expr, operation: Sequence[str]) -> pl.DataFrame:
     """Add `receive_began` and `receiver` to MPI sends that wait for a late receiver; else null.
 
     They are begin and task of the receive.
     """
     of_mpi, kind = (pl.col("family") == MPI.name) & taking_part, pl.col("kind")
     blocks = of_mpi & (kind == RECEIVE) & pl.col("operation").is_in(_TAKES)
-    receives = parts.filter(blocks).sort("began", "task").unique(operation, keep="first")
-    known = parts.join(
+    receives = ends.filter(blocks).sort("began", "task").unique(operation, keep="first")
+    known = ends.join(
         receives.select(*operation, receive_began="began", receiver="task"),
         on=operation,
         how="left",
@@ -117,8 +117,8 @@ def _roles() -> tuple[pl.Expr, pl.Expr]:
     return awaited.fill_null(True), waits.fill_null(True)
 
 
-def with_rooted_arrivals(parts: pl.DataFrame, operation: Sequence[str], clock_error: int) -> pl.DataFrame:
-    """Return parts of NCCL Broadcasts and Reduces, in any order, with `awaited` and ARRIVAL by their begins and ends.
+def with_rooted_arrivals(ends: pl.DataFrame, operation: Sequence[str], clock_error: int) -> pl.DataFrame:
+    """Return ends of NCCL Broadcasts and Reduces, in any order, with `awaited` and ARRIVAL by their begins and ends.
 
     A rank waits for the last of those that began before it ended: for the root, or for a rank that hands data on. It
     waits for none that began later, and is awaited by none that ended before.
@@ -126,8 +126,8 @@ def with_rooted_arrivals(parts: pl.DataFrame, operation: Sequence[str], clock_er
     # Every rank has begun before it ended, so that one that began before two have ended is awaited by another.
     until = pl.col("ended") + clock_error
     another_lasts = pl.col("began") < until.top_k(2).min().over(operation)
-    known = parts.drop(ARRIVAL).with_columns(pl.col("awaited") & another_lasts, until=until).sort("ended")
-    came = parts.filter("awaited").select(*operation, came="began", last="began", waited_for="task")
+    known = ends.drop(ARRIVAL).with_columns(pl.col("awaited") & another_lasts, until=until).sort("ended")
+    came = ends.filter("awaited").select(*operation, came="began", last="began", waited_for="task")
     came = came.sort("came", "waited_for").unique([*operation, "came"], keep="last", maintain_order=True)
     found = _latest_before(known, came, operation, "ended")
     # By another clock, the one that was waited for may seem to begin after the end.
@@ -135,12 +135,12 @@ def with_rooted_arrivals(parts: pl.DataFrame, operation: Sequence[str], clock_er
     unexplained = pl.col("ended") - pl.col("last") > clock_error
     both = found.with_columns(late.select(pl.all().name.prefix("late_")))
     both = both.with_columns(pl.when(unexplained).then(f"late_{c}").otherwise(c).alias(c) for c in ARRIVAL)
-    return both.select(parts.columns)
+    return both.select(ends.columns)
 
 
-def _latest_before(parts: pl.DataFrame, came: pl.DataFrame, operation: Sequence[str], time: str) -> pl.DataFrame:
-    """Return parts with ARRIVAL: the latest of `came` in their operation before a time. Both come in order of time."""
-    return parts.join_asof(
+def _latest_before(ends: pl.DataFrame, came: pl.DataFrame, operation: Sequence[str], time: str) -> pl.DataFrame:
+    """Return ends with ARRIVAL: the latest of `came` in their operation before a time. Both come in order of time."""
+    return ends.join_asof(
         came,
         left_on=time,
         right_on="came",

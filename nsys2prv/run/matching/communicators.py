@@ -19,6 +19,8 @@ from nsys2prv.run.tasks import RecordedProcess, Task
 UNKNOWN_NUMBER = -1
 # GPU of a task that is on a communicator once.
 SOLE_MEMBER = -2
+# More GPUs than a process can have.
+_DEVICES = 1 << 20
 # Type of a sequence number -> type of the communicator beside it.
 COMMUNICATOR_BESIDE = {
     types.NCCL_SEQUENCE.key: types.NCCL_COMMUNICATOR.key,
@@ -54,7 +56,7 @@ def find_communicators(summaries: Sequence[Summary], tasks: Sequence[Task]) -> C
     names = sorted(members["communicator"].unique())
     numbered = members.with_columns(number=pl.col("communicator").replace_strict(_numbers(names)))
     members = _origins(_ranks(_devices(numbered), tasks))
-    present = _present().drop_nulls().n_unique()
+    present = _order().drop_nulls().n_unique()
     known = pl.coalesce(pl.col("ranks").max(), pl.when(present > 1).then(present))
     ranks = members.group_by("number").agg(known.fill_null(0).alias("ranks")).sort("number")["ranks"]
     several = (t for t, task in enumerate(tasks) if len(task.recorded) > 1)
@@ -80,13 +82,13 @@ def _numbers(names: Sequence[str]) -> dict[str, int]:
 def _members(summaries: Sequence[Summary], tasks: Sequence[Task]) -> pl.DataFrame:
     """Collect the members of all reports: report, task, and the columns of Summary.members."""
     task_of = {process: t for t, task in enumerate(tasks) for process in task.recorded}
-    parts = []
+    of_reports = []
     for r, summary in enumerate(summaries):
         task = pl.Series(
             [task_of.get(RecordedProcess(r, p), UNKNOWN_NUMBER) for p in summary.members["process"]], dtype=pl.Int64
         )
-        parts.append(summary.members.with_columns(report=pl.lit(r, pl.Int64), task=task))
-    return pl.concat(parts)
+        of_reports.append(summary.members.with_columns(report=pl.lit(r, pl.Int64), task=task))
+    return pl.concat(of_reports)
 
 
 def _devices(members: pl.DataFrame) -> pl.DataFrame:
@@ -100,7 +102,7 @@ def _devices(members: pl.DataFrame) -> pl.DataFrame:
     return members.with_columns(device=pl.when(pl.col("device") == UNKNOWN_GPU).then(UNKNOWN_NUMBER).otherwise(own))
 
 
-def _present() -> pl.Expr:
+def _order() -> pl.Expr:
     """Return a number that orders members by task and GPU; null where the GPU is not known."""
     return pl.when(pl.col("device") != UNKNOWN_NUMBER).then(pl.col("task") * _DEVICES + pl.col("device").clip(0))
 
@@ -116,10 +118,6 @@ def _origins(members: pl.DataFrame) -> pl.DataFrame:
     return told.with_columns(identified=every & takes_part.any().over("number")).drop("least")
 
 
-# More than a process can have.
-_DEVICES = 1 << 20
-
-
 def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     """Add `rank_on`: as a report states it, else the position among the members by global rank and GPU.
 
@@ -127,13 +125,13 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     is right for a communicator of all ranks with one GPU each.
     """
     own = "number"
-    present = _present()
+    order = _order()
     # Another report of the same task may say it.
     elsewhere = pl.when(pl.col("task") >= 0).then(pl.col("rank").max().over(own, "task", "device"))
     said = pl.when(pl.col("device") != UNKNOWN_NUMBER).then(pl.coalesce("rank", elsewhere))
-    members = members.with_columns(said=said, present=present)
-    position = pl.Series(_free_places(members))
-    missing = pl.col("highest").max().over(own) >= pl.col("present").drop_nulls().n_unique().over(own)
+    members = members.with_columns(said=said, order=order)
+    position = pl.Series(_free_ranks(members))
+    missing = pl.col("highest").max().over(own) >= pl.col("order").drop_nulls().n_unique().over(own)
     global_rank = pl.Series([t.rank for t in tasks] or [None], dtype=pl.Int64)
     alone = (pl.col("task") >= 0) & (pl.col("device") == SOLE_MEMBER)
     of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
@@ -144,15 +142,15 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     )
 
 
-def _free_places(members: pl.DataFrame) -> list[int | None]:
+def _free_ranks(members: pl.DataFrame) -> list[int | None]:
     """Assign each member without a rank the next free one."""
-    places: dict[tuple[int, int], int] = {}
-    waiting = members.filter(pl.col("said").is_null()).drop_nulls("present")
+    ranks: dict[tuple[int, int], int] = {}
+    waiting = members.filter(pl.col("said").is_null()).drop_nulls("order")
     taken = {number: set(said) for number, said in members.group_by("number").agg("said").rows()}
-    for number, present in waiting.group_by("number").agg(pl.col("present").unique().sort()).rows():
-        free = (place for place in count() if place not in taken[number])
-        places |= {(number, one): place for one, place in zip(present, free, strict=False)}
-    return [places.get(key) for key in members.select("number", "present").rows()]
+    for number, orders in waiting.group_by("number").agg(pl.col("order").unique().sort()).rows():
+        free = (rank for rank in count() if rank not in taken[number])
+        ranks |= {(number, one): rank for one, rank in zip(orders, free, strict=False)}
+    return [ranks.get(key) for key in members.select("number", "order").rows()]
 
 
 def _by_member(summaries: Sequence[Summary], members: pl.DataFrame, column: str) -> tuple[Indices, ...]:

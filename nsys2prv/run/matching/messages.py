@@ -22,7 +22,7 @@ from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 
 # Ends of all reports: family, kind, communicator, rank (on it), peer, tag, sequence, operation, size, time, began and
 # ended (merged ns), row (of the trace), task, device and identified (see Communicators). On identified communicators
-# `sequence` is the number that all parts of an operation or message have.
+# `sequence` is the number that all ends of an operation or message have.
 JOINED = {
     "family": pl.String(),
     "kind": pl.UInt8(),
@@ -61,7 +61,7 @@ class MatchCounts:
     mismatched: int = 0
 
     def add(self, other: MatchCounts) -> None:
-        """Add the counts of another part of the ends."""
+        """Add the counts of other ends."""
         for family, n in other.messages.items():
             self.messages[family] = self.messages.get(family, 0) + n
         for key, n in other.left.items():
@@ -93,7 +93,7 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, MatchCounts]:
     counts.leave(sides.filter(pl.col("rank") == UNKNOWN_NUMBER), Loss.NO_RANK)
     is_send = pl.col("kind") == SEND
     numbered = with_operation(known)
-    # What lacks a part of the key equals no other end, and not even itself.
+    # An end that lacks a value of the key equals no other end, and not even itself.
     lacking = pl.any_horizontal(pl.col(MESSAGE_KEY).is_null())
     counts.leave(numbered.filter(lacking), Loss.NO_PEER)
     ordered = numbered.filter(~lacking).sort("task", "row", "time", "size")
@@ -101,12 +101,12 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, MatchCounts]:
     counts.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), Loss.CLAIMED_TWICE)
     sends = once.filter(is_send)
     receives = once.filter(~is_send)
-    other = receives.select(*MESSAGE_KEY, received="time", to_row="row", room="size")
+    other = receives.select(*MESSAGE_KEY, received="time", to_row="row", received_size="size")
     messages = sends.join(other, on=MESSAGE_KEY, how="inner")
     for kind, side, opposite in ((SEND, sends, receives), (RECEIVE, receives, sends)):
         counts.leave(side.join(opposite, on=MESSAGE_KEY, how="anti"), UNMATCHED[kind])
     # A receive's size may be that of its buffer.
-    size = pl.coalesce("size", "room", 0).alias("size")
+    size = pl.coalesce("size", "received_size", 0).alias("size")
     tag = pl.col("tag").clip(upper_bound=HIGHEST_LINE_TAG)
     return messages.select("family", "time", "row", "received", "to_row", size, tag), counts
 
@@ -157,10 +157,10 @@ def _difference(row: Mapping[str, object]) -> str:
     assert isinstance(sizes, list)
     assert isinstance(roots, list)
     names = [_OPERATION_NAMES.get(str(row["family"]), {}).get(o, str(o)) for o in operations]
-    parts = [" or ".join(names) if names else "operation"]
+    texts = [" or ".join(names) if names else "operation"]
     if len(sizes) > 1:
-        parts.append(f"of {' or '.join(map(str, sizes))} bytes")
+        texts.append(f"of {' or '.join(map(str, sizes))} bytes")
     if len(roots) > 1:
-        parts.append(f"with root {' or '.join(map(str, roots))}")
-    parts.append(f"on {row['present']} of {row['ranks'] or '?'} ranks")
-    return " ".join(parts)
+        texts.append(f"with root {' or '.join(map(str, roots))}")
+    texts.append(f"on {row['present']} of {row['ranks'] or '?'} ranks")
+    return " ".join(texts)
