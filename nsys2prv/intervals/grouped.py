@@ -10,7 +10,7 @@ import numpy as np
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Indices, Spans, Times, union
 
-# Places on an axis are int64.
+# Positions on an axis are int64.
 LONGEST_AXIS = 1 << 62
 
 
@@ -26,7 +26,7 @@ class Axis:
     groups: int
 
     def __post_init__(self) -> None:
-        """Check that places fit."""
+        """Check that positions fit."""
         if self.width * max(self.groups, 1) > LONGEST_AXIS:
             raise UsageError(
                 f"{self.high - self.low} ns of {self.groups:,} devices or threads are too long to analyze together; "
@@ -39,22 +39,22 @@ class Axis:
         return self.high - self.low + 1
 
     def at(self, group: Indices, time: Times) -> Times:
-        """Return the places of times (ns), one for each group. Those outside the axis go to its nearer border."""
+        """Return the positions of times (ns), one for each group. Those outside the axis go to its nearer border."""
         # In place: of millions of times each copy takes as long as the sum.
-        places: Times = group.astype(np.int64)
-        places *= self.width
-        places += np.clip(time, self.low, self.high)
-        places -= self.low
-        return places
+        positions: Times = group.astype(np.int64)
+        positions *= self.width
+        positions += np.clip(time, self.low, self.high)
+        positions -= self.low
+        return positions
 
-    def group(self, places: Times) -> Indices:
-        """Return the groups of places."""
-        found: Indices = places // self.width
+    def group(self, positions: Times) -> Indices:
+        """Return the groups of positions."""
+        found: Indices = positions // self.width
         return found
 
-    def time(self, places: Times) -> Times:
-        """Return the times of places (ns)."""
-        found: Times = places % self.width + self.low
+    def time(self, positions: Times) -> Times:
+        """Return the times of positions (ns)."""
+        found: Times = positions % self.width + self.low
         return found
 
     def union(self, group: Indices, start: Times, end: Times) -> Spans:

@@ -51,19 +51,19 @@ def lanes(group: Indices, start: Times, end: Times, held: LanedIntervals | None 
     lane = np.zeros(len(start), dtype=np.int64)
     left = _crowded(group, start, end, held)
     left = left[np.lexsort((-end[left], start[left], group[left]))]
-    level = 0
+    number = 0
     while len(left):
-        free = left[~_overlapping(group[left], start[left], end[left], held, level)]
+        free = left[~_overlapping(group[left], start[left], end[left], held, number)]
         kept = free[_chain(group[free], start[free], end[free])] if len(free) else free
-        lane[kept] = level
-        left, level = left[~np.isin(left, kept)], level + 1
+        lane[kept] = number
+        left, number = left[~np.isin(left, kept)], number + 1
     return lane
 
 
-def _overlapping(group: Indices, start: Times, end: Times, held: LanedIntervals | None, level: int) -> Mask:
-    """Mark intervals that overlap one that is held in their group and this lane, where no two overlap."""
+def _overlapping(group: Indices, start: Times, end: Times, held: LanedIntervals | None, number: int) -> Mask:
+    """Mark intervals that overlap one that is held in their group and in lane `number`, where no two overlap."""
     found = np.zeros(len(start), dtype=bool)
-    for near, starts, ends in _held_near(group, start, held, level):
+    for near, starts, ends in _held_near(group, start, held, number):
         order = np.argsort(starts)
         following = np.searchsorted(ends[order], start[near], side="right")
         begins = np.append(starts[order], np.iinfo(np.int64).max)[following]
@@ -72,12 +72,12 @@ def _overlapping(group: Indices, start: Times, end: Times, held: LanedIntervals 
 
 
 def _held_near(
-    group: Indices, start: Times, held: LanedIntervals | None, level: int
+    group: Indices, start: Times, held: LanedIntervals | None, number: int
 ) -> Iterator[tuple[Indices, Times, Times]]:
-    """Yield each group held in this lane: the intervals that begin before its ends, and its starts and ends."""
+    """Yield each group held in lane `number`: the intervals that begin before its ends, and its starts and ends."""
     if held is None:
         return
-    in_lane = held.lane == level
+    in_lane = held.lane == number
     for one in np.unique(held.group[in_lane]):
         here = in_lane & (held.group == one)
         near = np.flatnonzero((group == one) & (start < held.end[here].max()))

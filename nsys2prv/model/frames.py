@@ -42,8 +42,8 @@ OPERATION_END = {
     "ended": pl.Int64(),
     "place": pl.UInt32(),
 }
-# A further column of ends (Int64) that have a number of their own, which is the same for all parts of an operation or
-# message; null: none. Their `sequence` may be null: it is counted where another part has no such number.
+# A further column of ends (Int64) that have a number of their own, which is the same for all ends of an operation or
+# message; null: none. Their `sequence` may be null: it is counted where another end has no such number.
 IDENTITY = "identity"
 
 # One rank's part of an operation or message that crosses reports, in ns of the report's clock. Kinds: `collective`

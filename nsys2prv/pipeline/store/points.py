@@ -59,8 +59,17 @@ def meeting(frame: Intervals, span: Span | None) -> Intervals:
     """Return the intervals that meet a span, uncut."""
     if span is None:
         return frame
-    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
-    return Intervals(inside, frame.attributes)
+    return Intervals(frame.data.filter(_meets(span)), frame.attributes)
+
+
+def _meets(span: Span) -> pl.Expr:
+    """Return True for what has some of its time in a span."""
+    return (pl.col("end") > span.start) & (pl.col("start") < span.end)
+
+
+def _clipped(span: Span) -> list[pl.Expr]:
+    """Return start and end, cut at the borders of a span."""
+    return [pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end)]
 
 
 def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Intervals:
@@ -73,19 +82,16 @@ def cut_intervals(frame: Intervals, span: Span | None, tally: Tally) -> Interval
     inside = meeting(frame, span).data
     tally.count(Loss.OUTSIDE, frame.data.height - inside.height)
     lasting = inside.with_columns(length=pl.col("end") - pl.col("start"))
-    cut = lasting.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
-    return Intervals(cut, frame.attributes)
+    return Intervals(lasting.with_columns(_clipped(span)), frame.attributes)
 
 
 def cut_states(frame: States, span: Span | None, tally: Tally) -> States:
     """Return the states within a span, cut at its borders."""
     if span is None:
         return frame
-    inside = frame.data.filter((pl.col("end") > span.start) & (pl.col("start") < span.end))
+    inside = frame.data.filter(_meets(span))
     tally.count(Loss.OUTSIDE, frame.data.height - inside.height)
-    return States(
-        inside.with_columns(pl.col("start").clip(lower_bound=span.start), pl.col("end").clip(upper_bound=span.end))
-    )
+    return States(inside.with_columns(_clipped(span)))
 
 
 def cut_messages(frame: Messages, span: Span | None, tally: Tally) -> Messages:
