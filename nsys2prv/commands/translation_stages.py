@@ -29,7 +29,7 @@ from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.plan import Plan, UncutRun, make_plan
+from nsys2prv.run.plan import ChosenTime, Plan, make_plan
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 if TYPE_CHECKING:
@@ -98,29 +98,20 @@ class Stages:
 
     def encoding_input(self, paths: list[Path]) -> EncodingInput:
         """Extract, plan and match the chosen part of a run, and make the estimates that it needs."""
-        limits = self.resources.workers.limits
         with self.stage("extract", self.resources.started):
             if self.selection.time is None and self.selection.nvtx is None:
-                span, uncut = None, None
-                extracted = self._extract_whole(paths)
+                extracted, chosen = self._extract_whole(paths), None
             else:
-                looked = self._look(paths)
-                self.uncut = plan = on_polars_thread(make_plan)(looked.summaries, self.request.options, limits)
-                low, high = self.chosen = chosen_span(plan, self.selection)
-                spans = [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks]
-                span = low + plan.origin, high + plan.origin
-                uncut = UncutRun(plan.tasks, plan.objects.decisions, plan.several_runs)
-                extracted = self._extract(looked.paths, spans)
+                extracted, chosen = self._extract_chosen(paths)
         window = wanted_window(self.request.writing.window, self.resources.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
                 extracted.summaries,
                 self.request.options,
-                limits,
-                span,
-                uncut,
-                window,
-                self.request.writing.public_types,
+                self.resources.workers.limits,
+                chosen=chosen,
+                wanted=window,
+                public_types=self.request.writing.public_types,
             )
         with self.stage("match"):
             matches = match_run(plan, self.resources.workers, WAITING.name in self.selection.families)
@@ -138,6 +129,15 @@ class Stages:
                 profiled = self.whole_run(plan).profiled(self.selection.reduction.min_duration)
                 encoding = encoding._replace(run_events=(*encoding.run_events, profiled))
         return encoding
+
+    def _extract_chosen(self, paths: Sequence[Path]) -> tuple[Extracted, ChosenTime]:
+        """Extract the chosen time of reports, which is known once the whole run is planned."""
+        looked, limits = self._look(paths), self.resources.workers.limits
+        self.uncut = plan = on_polars_thread(make_plan)(looked.summaries, self.request.options, limits)
+        low, high = self.chosen = chosen_span(plan, self.selection)
+        extracted = self._extract(looked.paths, [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks])
+        span = Span(low + plan.origin, high + plan.origin)
+        return extracted, ChosenTime(span, plan.tasks, plan.objects.decisions, plan.several_runs)
 
     def _look(self, paths: Sequence[Path]) -> Extracted:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""

@@ -40,12 +40,14 @@ NS_A_DAY = 86_400 * 10**9
 ADVICE_EMPTY = "check the nsys profile options and that the capture range was reached"
 
 
-class UncutRun(NamedTuple):
-    """The tasks and the decisions on their rows that a plan of a part of the time takes from the plan of all of it.
+class ChosenTime(NamedTuple):
+    """A part of a run's time, `span` (merged ns), to which its reports were cut; and what is taken from the whole run.
 
-    `several_runs`: warnings that the reports are of several runs.
+    `tasks`, and `decisions` on their rows, are those of its plan; `several_runs`: warnings that the reports are of
+    several runs.
     """
 
+    span: Span
     tasks: tuple[Task, ...]
     decisions: RowDecisions
     several_runs: tuple[str, ...]
@@ -87,27 +89,27 @@ def make_plan(
     summaries: Sequence[Summary],
     options: RunOptions,
     limits: Limits,
-    span: tuple[int, int] | None = None,
-    uncut: UncutRun | None = None,
+    chosen: ChosenTime | None = None,
     wanted: WantedWindow = DEVICE_WINDOW,
     public_types: bool = False,
 ) -> Plan:
     """Plan a trace: clocks, objects, numbers, windows.
 
-    `span`: the time to which the reports were cut, merged ns; `uncut`: the run that they were cut from; `wanted`: the
-    window of interest; `public_types`: number event types as the public tool does.
+    `chosen`: the time to which the reports were cut (None: they are whole); `wanted`: the window of interest;
+    `public_types`: number event types as the public tool does.
 
     Raises ReportError when no report has events, UsageError for reports of several runs, and when nothing is left to
     draw.
     """
-    empty = _reports_without_events(summaries, span is not None)
-    run = _identify(summaries, options, uncut, cut=span is not None)
-    timed = _set_times(summaries, run, span)
+    cut = chosen is not None
+    empty = _reports_without_events(summaries, cut)
+    run = _identify(summaries, options, chosen)
+    timed = _set_times(summaries, run, chosen.span if chosen else None)
     objects, clocks, duration = run.objects, timed.clocks, timed.duration
     numbering = number_labels(summaries, public_types)
     active = _active_time(timed.drawn, objects)
     captures = captures_of(timed.drawn, objects, clocks)
-    drawn = DrawnTime(timed.drawn, active, duration, captures, cut=span is not None)
+    drawn = DrawnTime(timed.drawn, active, duration, captures, cut)
     window = figure_window(wanted, summaries, clocks, objects, drawn)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
@@ -138,7 +140,7 @@ def make_plan(
 
 
 class _Identified(NamedTuple):
-    """Hosts, tasks and rows of a run, on aligned clocks. `several_runs`: see UncutRun.
+    """Hosts, tasks and rows of a run, on aligned clocks. `several_runs`: see ChosenTime.
 
     `sampled`: see sampled_places.
     """
@@ -151,14 +153,14 @@ class _Identified(NamedTuple):
     sampled: pl.DataFrame
 
 
-def _identify(summaries: Sequence[Summary], options: RunOptions, uncut: UncutRun | None, cut: bool) -> _Identified:
-    """Find the hosts, clocks, tasks and rows of a run. `cut`: the reports were cut to a span of time."""
+def _identify(summaries: Sequence[Summary], options: RunOptions, chosen: ChosenTime | None) -> _Identified:
+    """Find the hosts, clocks, tasks and rows of a run. `chosen`: the time to which the reports were cut."""
     hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
-    several_runs = uncut.several_runs if uncut else check_one_run(summaries, hosts, insists=bool(options.one_run))
+    several_runs = chosen.several_runs if chosen else check_one_run(summaries, hosts, insists=bool(options.one_run))
     alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
-    tasks = uncut.tasks if uncut else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
-    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, uncut and uncut.decisions)
-    _check_drawn(objects, cut, options.every_thread)
+    tasks = chosen.tasks if chosen else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
+    objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, chosen and chosen.decisions)
+    _check_drawn(objects, chosen is not None, options.every_thread)
     sampled = sampled_places(summaries, alignment.clocks, objects.row_of)
     objects = _without_sparser_samples(objects, sampled.filter(~pl.col("kept")))
     return _Identified(hosts, several_runs, alignment, tasks, objects, sampled)
@@ -189,15 +191,15 @@ class _Timed(NamedTuple):
     duration: int
 
 
-def _set_times(summaries: Sequence[Summary], run: _Identified, span: tuple[int, int] | None) -> _Timed:
+def _set_times(summaries: Sequence[Summary], run: _Identified, span: Span | None) -> _Timed:
     """Set begin and length of a trace, which are those of a chosen span, if any."""
     drawn = drawn_spans(summaries, run.alignment.clocks, run.objects)
-    origin = int(drawn["first"].min()) if span is None else span[0]  # type: ignore[arg-type]
+    origin = int(drawn["first"].min()) if span is None else span.start  # type: ignore[arg-type]
     clocks = tuple(c.shifted(origin) for c in run.alignment.clocks)
     drawn = drawn.with_columns(pl.col("first", "last") - origin)
     # A single sample has no length, and an empty window would end before it begins. A chosen span keeps its length,
     # whatever events it holds.
-    least = 1 if span is None else span[1] - origin
+    least = 1 if span is None else span.end - origin
     duration = max(int(drawn["last"].max()), least)  # type: ignore[arg-type]
     # The last samples last one period, but no longer than the trace.
     samples = edge_samples(summaries, clocks, run.sampled)

@@ -67,13 +67,13 @@ def find_tasks(
     names = [_names(summary) for summary in summaries]
     candidates = [
         _Candidate(
-            r,
-            g,
-            host_of[r],
-            _program(names[r].get(g, "")),
-            summary.identity.session,
-            ranks.get(RecordedProcess(r, g)),
-            span,
+            report=r,
+            global_pid=g,
+            host=host_of[r],
+            name=_program(names[r].get(g, "")),
+            session=summary.identity.session,
+            rank=ranks.get(RecordedProcess(r, g)),
+            span=span,
         )
         for r, summary in enumerate(summaries)
         for g, span in _spans(summary, clocks[r]).items()
