@@ -13,7 +13,7 @@ from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.pipeline.workers.maps import Map, Workers, map_ahead
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.write.files import append, open_body
-from nsys2prv.pipeline.write.packing import Divider, Packed, batches, pack
+from nsys2prv.pipeline.write.packing import Divider, Packed, pack, successive_groups
 from nsys2prv.run.saved_plan import read_saved
 
 
@@ -45,7 +45,7 @@ def _append_chunks(
 def _pack_chunks(saved: Path, sink: Packed, workers: Workers, numbers: Sequence[int]) -> Iterator[WindowCounts]:
     """Encode a few windows at a time, and compress them while the next are encoded: few chunks are on disk."""
     divider, kept = Divider(saved.parent, workers.limits.member_lines), set[Path]()
-    groups = batches(numbers, workers.limits.chunk_windows * workers.count)
+    groups = successive_groups(numbers, workers.limits.chunk_windows * workers.count)
     under_way = workers.map(partial(_encode_chunk, saved), groups[0])
     for following in [*groups[1:], []]:
         encoded = list(under_way)

@@ -130,6 +130,6 @@ def _line_ends(text: memoryview) -> npt.NDArray[np.int64]:
     return ends
 
 
-def batches(items: Sequence[int], size: int) -> list[Sequence[int]]:
-    """Divide successive items into batches of `size`."""
+def successive_groups(items: Sequence[int], size: int) -> list[Sequence[int]]:
+    """Divide successive items into groups of `size`."""
     return [items[n : n + size] for n in range(0, len(items), size)]
