@@ -17,8 +17,8 @@ import polars as pl
 from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import Run, tasks_of_devices
 from nsys2prv.analysis.graph.critical_path import COMPUTE, critical_path
-from nsys2prv.analysis.graph.dependencies import Graph, dependencies
-from nsys2prv.analysis.graph.edges import NO_NODE
+from nsys2prv.analysis.graph.dependencies import dependencies
+from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.idle.idle_causes import idle_parts
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import joined_in_row
@@ -32,6 +32,7 @@ from nsys2prv.pipeline.store.points import Points, row_points
 from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 from nsys2prv.run.numbering import number_texts
 from nsys2prv.run.plan import Plan
+from nsys2prv.run.trace_rows import NO_ROW
 
 # An event on a row of the trace: begin and end (ns), and the text of its value.
 EVENT = {"row": pl.Int64(), "start": pl.Int64(), "end": pl.Int64(), "label": pl.String()}
@@ -84,7 +85,7 @@ def path_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFram
     launches, runs or communicates has none.
     """
     path = critical_path(run, graph(), plan.window.spans)
-    row = pl.when(pl.col("row") != NO_NODE).then("row").forward_fill().backward_fill()
+    row = pl.when(pl.col("row") != NO_ROW).then("row").forward_fill().backward_fill()
     label = pl.when(pl.col("kind") == COMPUTE).then("family").otherwise("kind")
     return path.select(row.alias("row"), "start", "end", label=label).drop_nulls("row").select(*EVENT)
 

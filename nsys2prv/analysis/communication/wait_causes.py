@@ -15,10 +15,11 @@ import polars as pl
 from nsys2prv.analysis.communication.waiting import since_recorded, with_last
 from nsys2prv.analysis.frames import NCCL, TEXT, Run
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, UNEXPLAINED, describe_nodes
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind, Nodes
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.host_labels import host_labels
 from nsys2prv.analysis.graph.instants import instant_nodes
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, begin_node, end_node, work_of_node
 from nsys2prv.analysis.graph.ways import WayLabels, Ways, find_ways
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Indices, Spans, time_in
@@ -95,7 +96,7 @@ def _waits(run: Run, graph: Graph, exchanges: pl.DataFrame, steps: pl.DataFrame,
     """
     known = since_recorded(run, exchanges)
     since, ready = (time_in(window, known[c].to_numpy()) for c in ("since", "ready"))
-    node, calls = 2 * exchanges["index"].to_numpy(), exchanges["kind"] != NCCL
+    node, calls = begin_node(exchanges["index"].to_numpy()), exchanges["kind"] != NCCL
     node[calls.to_numpy()] = instant_nodes(graph.instants, *exchanges.filter(calls).select("row", "start"))
     begins = exchanges.select(
         *("kind", "index", "task", "start", "last", "waited_for"), node=pl.Series(node), ns=pl.Series(ready - since)
@@ -126,18 +127,18 @@ def _could_begin(run: Run, graph: Graph) -> Nodes:
     work still ran.
     """
     could = np.arange(len(graph.time), dtype=graph.binding.dtype)
-    launches = (graph.edges.kind == EdgeKind.LAUNCH) & (graph.edges.target < 2 * graph.works)
-    instant = np.full(2 * graph.works, NO_NODE, dtype=graph.binding.dtype)
-    instant[graph.edges.target[launches]] = graph.edges.source[launches]
+    launches = (graph.edges.kind == EdgeKind.LAUNCH) & graph.is_work(graph.edges.target)
+    launch_of = np.full(graph.works, NO_NODE, dtype=graph.binding.dtype)
+    launch_of[work_of_node(graph.edges.target[launches])] = graph.edges.source[launches]
     work = run.work.select("device", "launched", "start", "end", "kind").with_row_index("work").drop_nulls("launched")
     nccl = pl.col("kind") == NCCL
     others = work.filter(~nccl).sort("launched").select("device", "launched", ended="end", before="work")
     found = work.filter(nccl).sort("launched").join_asof(others, on="launched", by="device", check_sortedness=False)
     ready = found.filter(pl.col("ended").is_null() | (pl.col("ended") <= pl.col("start")))
     ready = ready.with_columns(pl.col("work", "before").cast(pl.Int64))
-    begin, alone = 2 * ready["work"].to_numpy(), ready["before"].is_null().to_numpy()
-    last = 2 * ready["before"].fill_null(0).to_numpy() + 1
-    called = instant[begin]
+    begin, alone = begin_node(ready["work"].to_numpy()), ready["before"].is_null().to_numpy()
+    last = end_node(ready["before"].fill_null(0).to_numpy())
+    called = launch_of[ready["work"].to_numpy()]
     known = called != NO_NODE
     later = alone[known] | (graph.time[called[known]] > graph.time[last[known]])
     could[begin[known]] = np.where(later, called[known], last[known])

@@ -22,6 +22,7 @@ from nsys2prv.analysis.facts.starved import starved
 from nsys2prv.analysis.facts.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
+from nsys2prv.analysis.graph.nodes import work_of_node
 from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_with_ns
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
@@ -173,8 +174,7 @@ class Case:
         rest of the path would still remain: they can save no more than this.
         """
         compute = self.analysis.explanation.path.filter(pl.col("kind") == COMPUTE)
-        # Two nodes each: begin and end.
-        compute = compute.with_columns(work=pl.col("node") // 2)
+        compute = compute.with_columns(work=work_of_node(pl.col("node")))
         compute = compute.with_columns(self.run.work["class"].gather(compute["work"]).cast(pl.String))
         return float(compute.filter(chosen).select((pl.col("end") - pl.col("start")).sum()).item()) / self.step_count
 

@@ -10,9 +10,11 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import COPY, NCCL, TEXT, Run
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind, Nodes
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.edges import NO_EDGE, EdgeKind
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, work_of_node
 from nsys2prv.intervals.spans import Indices, Mask, Spans
+from nsys2prv.run.trace_rows import NO_ROW
 
 COMPUTE, TRANSFER, LAUNCH_LATENCY = "compute", "transfer", "launch latency"
 HOST, SYNCHRONIZATION, COPYING, UNEXPLAINED = "host work", "synchronization", "copy", "unexplained"
@@ -68,7 +70,7 @@ def critical_path(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
 
 def _last_nodes(graph: Graph, window: Spans) -> Indices:
     """Return the node at which the path of each span ends: the last device work, or without any the last instant."""
-    times = graph.time[: 2 * graph.works] if graph.works else graph.time
+    times = graph.of_work_or_all(graph.time)
     if not len(times):
         return np.full(len(window.start), NO_NODE, dtype=np.int64)
     order = np.argsort(times, kind="stable")
@@ -98,8 +100,8 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     """Return task, row, kind, family, name and node of the pieces that end at nodes, see PIECE; texts as TEXT."""
     kinds = pl.Series([*(str(_KINDS[kind]) for kind in EdgeKind), UNEXPLAINED], dtype=TEXT)
     binds = graph.binds[nodes]
-    unknown = (binds == NO_NODE) | (np.isin(binds, _LAGS) & (graph.lag(nodes) > LONGEST_EXPLAINED_LAG_NS))
-    work = np.where(nodes < 2 * graph.works, nodes // 2, NO_NODE)
+    unknown = (binds == NO_EDGE) | (np.isin(binds, _LAGS) & (graph.lag(nodes) > LONGEST_EXPLAINED_LAG_NS))
+    work = np.where(graph.is_work(nodes), work_of_node(nodes), NO_NODE)
     chosen = run.work.select("kind", "family", "name")
     described = chosen[np.maximum(work, 0)] if graph.works else chosen.clear(len(nodes))
     running = pl.Series((binds == EdgeKind.RUN) & (work != NO_NODE))
@@ -113,7 +115,7 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     return own.select(
         pl.Series("task", graph.task[nodes], dtype=pl.Int64),
         pl.Series(
-            "row", np.where(graph.chain[nodes] < len(run.row_labels), graph.chain[nodes], NO_NODE), dtype=pl.Int64
+            "row", np.where(graph.chain[nodes] < len(run.row_labels), graph.chain[nodes], NO_ROW), dtype=pl.Int64
         ),
         pl.when(running).then("runs").otherwise("usual").alias("kind"),
         pl.when(running & (pl.col("runs") == COMPUTE)).then("family").alias("family"),

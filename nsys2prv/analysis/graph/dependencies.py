@@ -1,10 +1,10 @@
-"""The dependency graph of a run: nodes of streams and host threads, and edges to the nodes that wait for them.
+"""Build the dependency graph of a run: its nodes, its edges, and which edge binds each node.
 
-Nodes are the begin and end of each device activity, the instants of host threads (see instants), the moment at which
-all ranks have come to an operation, and event records and waits of streams. The nodes of one row of the trace are a
-chain in order of time; other edges cross. Each node has one binding predecessor: the one that let it happen, given the
-usual lag of each kind of edge. With its measured lag on the binding edge, and at most the usual lag on others, a replay
-gives the measured times back exactly.
+Nodes are the begin and end of each device activity, the instants of host threads (see instants), the hubs of operations
+(the moment at which all ranks have come to one), and event records and waits of streams. The nodes of one row of the
+trace are a chain in order of time; other edges cross. Each node has one binding predecessor: the one that let it
+happen, given the usual lag of each kind of edge. With its measured lag on the binding edge, and at most the usual lag
+on others, a replay gives the measured times back exactly.
 """
 
 from __future__ import annotations
@@ -16,57 +16,26 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import MPI, NCCL, Run
+from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.device_order import find_markers, lane_edges, marker_edges, one_after_another, soon_after
 from nsys2prv.analysis.graph.device_waits import device_waits
-from nsys2prv.analysis.graph.edges import (
-    LEAST_SILENCE_NS,
+from nsys2prv.analysis.graph.edges import LEAST_SILENCE_NS, NO_EDGE, USUAL_LAG, EdgeKind, Edges, edges_of, joined
+from nsys2prv.analysis.graph.instants import blocking_calls, instant_nodes, instants_of, streams_of, until_staged
+from nsys2prv.analysis.graph.nodes import (
     NO_NODE,
-    USUAL_LAG,
-    EdgeKind,
-    Edges,
     Nodes,
-    edges_of,
-    joined,
+    at_begins,
+    at_ends,
+    begin_node,
+    count_of_work,
+    end_node,
+    numbered,
     numbers_to,
 )
-from nsys2prv.analysis.graph.instants import blocking_calls, instant_nodes, instants_of, streams_of, until_staged
 from nsys2prv.analysis.graph.polling import polls
-from nsys2prv.intervals.spans import Indices, Times
+from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
 from nsys2prv.run.matching.arrivals import ROLES
-
-
-class Graph(NamedTuple):
-    """Nodes in any order, with time (ns), task and chain. Begin and end of Run.work's row i are nodes 2 i and 2 i + 1.
-
-    `order`: the nodes by chain and time. `before`: the node before in the chain, `along`: the kind of that edge.
-    `binding`, `binds`: the binding predecessor and the kind of its edge. NO_NODE: none. `instants`: INSTANT with
-    `node`; `works`: number of rows of Run.work; `device_waits`: CALLS in which host threads wait for their devices.
-    """
-
-    time: Times
-    task: Nodes
-    chain: Nodes
-    order: Nodes
-    before: Nodes
-    along: npt.NDArray[np.int8]
-    edges: Edges
-    binding: Nodes
-    binds: npt.NDArray[np.int8]
-    instants: pl.DataFrame
-    works: int
-    # Nodes at which all ranks have come to an operation.
-    hubs: Indices
-    device_waits: pl.DataFrame
-
-    def lag(self, nodes: Nodes | None = None) -> Times:
-        """Return the time (ns) from the binding predecessor to each of `nodes` (None: all); 0 of one without."""
-        time, binding = (self.time, self.binding) if nodes is None else (self.time[nodes], self.binding[nodes])
-        # In place: of all nodes these arrays take much memory.
-        lag = self.time[binding]
-        np.subtract(time, lag, out=lag)
-        lag[binding == NO_NODE] = 0
-        return lag
 
 
 def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
@@ -74,9 +43,10 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     streams, works, polling = streams_of(run), run.work.height, polls(run.calls)
     run = one_after_another(until_staged(run), streams)
     blocking = blocking_calls(run, streams, polling)
-    instants = instants_of(run, blocking, operations).with_row_index("node", 2 * works).cast({"node": pl.Int64})
-    hubs = _hubs(operations, 2 * works + instants.height)
-    markers = find_markers(run, streams, blocking, 2 * works + instants.height + hubs.height)
+    first = count_of_work(works)
+    instants = numbered(instants_of(run, blocking, operations), first)
+    hubs = _hubs(operations, first + instants.height)
+    markers = find_markers(run, streams, blocking, first + instants.height + hubs.height)
     nodes = _nodes(run, instants, hubs, markers)
     crossing = [
         _launches(run, instants),
@@ -87,34 +57,37 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
         _handovers(instants),
         *soon_after(run),
     ]
-    return _bound(nodes, joined(crossing), instants, works, hubs["node"].to_numpy(), device_waits(run.calls, polling))
-
-
-def launched_names(run: Run, graph: Graph) -> pl.DataFrame:
-    """Return node and `launches`: the name of the first work that is launched at each host instant."""
-    launch = graph.edges.kind == EdgeKind.LAUNCH
-    work = run.work["name"].cast(pl.String).gather(graph.edges.target[launch] // 2)
-    named = pl.DataFrame({"node": graph.edges.source[launch], "launches": work})
-    return named.unique("node", keep="first", maintain_order=True)
+    edges = _forward(joined(crossing), nodes.time)
+    order, before = _chains(nodes)
+    binding, binds = _bound(nodes, before, edges)
+    return Graph(
+        *(nodes.time, nodes.task, nodes.chain, order, before, nodes.along),
+        *(edges, binding, binds, instants, works),
+        hubs=hubs["node"].to_numpy(),
+        device_waits=device_waits(run.calls, polling),
+    )
 
 
 class _Nodes(NamedTuple):
+    """Time (ns), task and chain of each node; `along`: the kind of the edge to it from the node before in its chain."""
+
     time: Times
     task: Nodes
     chain: Nodes
-    # True for ends of calls that wait, and of those for calls of MPI.
-    ends: npt.NDArray[np.bool_]
-    mpi: npt.NDArray[np.bool_]
+    along: npt.NDArray[np.int8]
 
 
 def _nodes(run: Run, instants: pl.DataFrame, hubs: pl.DataFrame, markers: pl.DataFrame) -> _Nodes:
-    """Collect the nodes of device work, host instants, operations, and event markers."""
-    work, rows = run.work, len(run.row_labels)
-    others = (instants, hubs, markers)
-    works, count = 2 * work.height, 2 * work.height + sum(frame.height for frame in others)
-    time, host = np.empty(count, dtype=np.int64), slice(works, works + instants.height)
-    time[0:works:2], time[1:works:2] = work["start"].to_numpy(), work["end"].to_numpy()
-    time[works:] = np.concatenate([frame["time"].to_numpy() for frame in others])
+    """Collect the nodes of device work, host instants, hubs and event markers, in this order.
+
+    A chain has the number of its row; beyond the rows each hub is a chain of its own, and the markers of each stream.
+    """
+    work, rows, others = run.work, len(run.row_labels), (instants, hubs, markers)
+    of_work = count_of_work(work.height)
+    count = of_work + sum(frame.height for frame in others)
+    time = np.empty(count, dtype=np.int64)
+    at_begins(time, work.height)[:], at_ends(time, work.height)[:] = work["start"].to_numpy(), work["end"].to_numpy()
+    time[of_work:] = np.concatenate([frame["time"].to_numpy() for frame in others])
     number = numbers_to(count + rows)
     alone = np.arange(hubs.height) + rows
     behind = rows + hubs.height + markers["stream"].to_numpy()
@@ -125,13 +98,21 @@ def _nodes(run: Run, instants: pl.DataFrame, hubs: pl.DataFrame, markers: pl.Dat
             (work["row"], [instants["row"].to_numpy(), alone, behind]),
         )
     )
-    ends, mpi = np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
-    ends[host], mpi[host] = instants["ends"].to_numpy(), instants["mpi"].to_numpy()
-    return _Nodes(time, task, chain, ends, mpi)
+    return _Nodes(time, task, chain, _along(work.height, instants, count))
+
+
+def _along(works: int, instants: pl.DataFrame, count: int) -> npt.NDArray[np.int8]:
+    """Return the kind of the edge along its chain to each of `count` nodes."""
+    along = np.full(count, EdgeKind.ARRIVAL, dtype=np.int8)
+    at_begins(along, works)[:], at_ends(along, works)[:] = EdgeKind.STREAM, EdgeKind.RUN
+    ends, mpi = instants["ends"].to_numpy(), instants["mpi"].to_numpy()
+    own_cost = np.where(mpi, EdgeKind.EXCHANGE, EdgeKind.CALL)
+    along[instants["node"].to_numpy()] = np.where(ends, own_cost, EdgeKind.HOST)
+    return along
 
 
 def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return operation, node, time and task of operations in which ranks wait: when the last awaited one has come.
+    """Return operation, node, time and task of the hubs: when the last awaited rank came to an operation with waiting.
 
     MPI messages are left out: their sends and receives have edges of their own.
     """
@@ -140,13 +121,13 @@ def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
     last = {c: pl.col(side).filter("awaited").last() for c, side in (("time", "start"), ("task", "task"))}
     came = (pl.col("part") != COMPLETION).sum()
     hubs = found.agg(pl.col("waits").any(), came=came, **last).filter(pl.col("came") > 1, "waits").drop_nulls("time")
-    return hubs.with_row_index("node", first).cast({"node": pl.Int64})
+    return numbered(hubs, first)
 
 
 def _launches(run: Run, instants: pl.DataFrame) -> Edges:
     work = run.work.select("caller_row", "launched").with_row_index("work").filter(pl.col("caller_row") >= 0)
     source = instant_nodes(instants, work["caller_row"], work["launched"])
-    return edges_of(source, 2 * work["work"].cast(pl.Int64).to_numpy(), EdgeKind.LAUNCH)
+    return edges_of(source, begin_node(work["work"].cast(pl.Int64).to_numpy()), EdgeKind.LAUNCH)
 
 
 def _exchanges(operations: pl.DataFrame, hubs: pl.DataFrame, instants: pl.DataFrame) -> list[Edges]:
@@ -154,7 +135,7 @@ def _exchanges(operations: pl.DataFrame, hubs: pl.DataFrame, instants: pl.DataFr
     mpi = pl.col("kind") == MPI
     calls = operations.filter(mpi)
     begins, ends = (pl.Series(c, instant_nodes(instants, calls["row"], calls[c])) for c in ("start", "end"))
-    kernels = operations.filter(~mpi).with_columns(begin=2 * pl.col("index"), done=2 * pl.col("index") + 1)
+    kernels = operations.filter(~mpi).with_columns(begin=begin_node(pl.col("index")), done=end_node(pl.col("index")))
     sides = pl.concat([calls.with_columns(begin=begins, done=ends), kernels])
     members = sides.join(hubs.select("operation", "node"), on="operation")
     awaited, waiting = (members.filter(role) for role in ROLES)
@@ -173,7 +154,7 @@ def _exchanges(operations: pl.DataFrame, hubs: pl.DataFrame, instants: pl.DataFr
 def _synchronizations(blocking: pl.DataFrame, instants: pl.DataFrame) -> Edges:
     done = blocking.drop_nulls("work")
     target = instant_nodes(instants, done["row"], done["end"])
-    return edges_of(2 * done["work"].to_numpy() + 1, target, EdgeKind.SYNCHRONIZATION)
+    return edges_of(end_node(done["work"].to_numpy()), target, EdgeKind.SYNCHRONIZATION)
 
 
 def _handovers(instants: pl.DataFrame) -> Edges:
@@ -198,35 +179,37 @@ def _handovers(instants: pl.DataFrame) -> Edges:
     return edges_of(pairs["node_before"].to_numpy(), pairs["node"].to_numpy(), EdgeKind.HANDOVER)
 
 
-def _bound(
-    nodes: _Nodes, edges: Edges, instants: pl.DataFrame, works: int, hubs: Indices, waits: pl.DataFrame
-) -> Graph:
-    """Order the chains, drop edges that run back in time, and find each node's binding predecessor.
+def _forward(edges: Edges, time: Times) -> Edges:
+    """Return the edges whose nodes the reports show, and that do not run back in time."""
+    forward = (edges.source != NO_NODE) & (edges.target != NO_NODE)
+    forward &= time[edges.source] <= time[edges.target]
+    return Edges(edges.source[forward], edges.target[forward], edges.kind[forward])
 
-    `waits`: `device_waits` of the graph.
-    """
+
+def _chains(nodes: _Nodes) -> tuple[Nodes, Nodes]:
+    """Return the nodes in order of chain and time, and the node before each in its chain (NO_NODE: none)."""
     count = len(nodes.time)
     number = numbers_to(count)
     order = np.lexsort((nodes.time, nodes.chain)).astype(number)
     before = np.full(count, NO_NODE, dtype=number)
     same = nodes.chain[order[1:]] == nodes.chain[order[:-1]]
     before[order[1:][same]] = order[:-1][same]
-    along = np.full(count, EdgeKind.HOST, dtype=np.int8)
-    along[nodes.ends] = np.where(nodes.mpi[nodes.ends], EdgeKind.EXCHANGE, EdgeKind.CALL)
-    along[: 2 * works : 2], along[1 : 2 * works : 2] = EdgeKind.STREAM, EdgeKind.RUN
-    along[2 * works + instants.height :] = EdgeKind.ARRIVAL
-    forward = (edges.source >= 0) & (edges.target >= 0)
-    forward &= nodes.time[edges.source] <= nodes.time[edges.target]
-    kept = Edges(edges.source[forward], edges.target[forward], edges.kind[forward])
-    # The latest predecessor binds; of equal ones an edge that crosses.
-    allows = nodes.time[kept.source] + USUAL_LAG[kept.kind]
-    latest = np.lexsort((allows, kept.target))
-    last = latest[np.append(kept.target[latest][1:] != kept.target[latest][:-1], True)[: len(latest)]]
-    target = kept.target[last]
-    chained = nodes.time[before[target]] + USUAL_LAG[along[target]]
+    return order, before
+
+
+def _bound(nodes: _Nodes, before: Nodes, edges: Edges) -> tuple[Nodes, npt.NDArray[np.int8]]:
+    """Return the binding predecessor of each node, and the kind of its edge (NO_NODE and NO_EDGE: none).
+
+    The predecessor that allows a node last binds; of equal ones an edge that crosses. `before`: see _chains; `edges`:
+    those that cross.
+    """
+    allows = nodes.time[edges.source] + USUAL_LAG[edges.kind]
+    latest = np.lexsort((allows, edges.target))
+    last = latest[np.append(edges.target[latest][1:] != edges.target[latest][:-1], True)[: len(latest)]]
+    target = edges.target[last]
+    chained = nodes.time[before[target]] + USUAL_LAG[nodes.along[target]]
     crosses = (before[target] == NO_NODE) | (allows[last] >= chained)
     last, target = last[crosses], target[crosses]
-    binding, binds = before.copy(), np.where(before == NO_NODE, np.int8(NO_NODE), along)
-    binding[target], binds[target] = kept.source[last], kept.kind[last]
-    chains = (nodes.time, nodes.task, nodes.chain, order, before, along)
-    return Graph(*chains, kept, binding, binds, instants, works, hubs, waits)
+    binding, binds = before.copy(), np.where(before == NO_NODE, np.int8(NO_EDGE), nodes.along)
+    binding[target], binds[target] = edges.source[last], edges.kind[last]
+    return binding, binds

@@ -10,8 +10,9 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.graph.edges import LONGEST_FOLLOWING_LAG_NS, NO_NODE, EdgeKind, Edges, edges_of
+from nsys2prv.analysis.graph.edges import LONGEST_FOLLOWING_LAG_NS, EdgeKind, Edges, edges_of
 from nsys2prv.analysis.graph.instants import Streams, instant_nodes, launched_before, work_of_streams
+from nsys2prv.analysis.graph.nodes import NO_NODE, begin_node, end_node, numbered
 from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import STREAM_WAIT_EVENT
@@ -58,9 +59,9 @@ def find_markers(run: Run, streams: Streams, blocking: pl.DataFrame, first: int)
     placed = launched_before(run, streams, both, "stream", "called").sort(
         "stream", "called", "waits", maintain_order=True
     )
-    numbered = placed.with_row_index("node", first).cast({"node": pl.Int64})
-    nodes = numbered.filter(~pl.col("waits")).select(record_stream="stream", record_called="called", record="node")
-    found = numbered.join(nodes, on=["record_stream", "record_called"], how="left", maintain_order="left")
+    markers = numbered(placed, first)
+    nodes = markers.filter(~pl.col("waits")).select(record_stream="stream", record_called="called", record="node")
+    found = markers.join(nodes, on=["record_stream", "record_called"], how="left", maintain_order="left")
     found = found.unique("node", keep="first", maintain_order=True)
     times = _completed(run, found, first)
     return found.with_columns(time=pl.Series(times)).select(pl.col(c).cast(t) for c, t in MARKER.items())
@@ -98,9 +99,9 @@ def marker_edges(
     records = markers.filter(~pl.col("waits")).select("stream", "node", record_time="called")
     hosts = hosts.join(records.unique(["stream", "record_time"]), on=["stream", "record_time"], maintain_order="left")
     return [
-        edges_of(2 * with_work["work"].to_numpy() + 1, with_work["node"].to_numpy(), EdgeKind.ARRIVAL),
+        edges_of(end_node(with_work["work"].to_numpy()), with_work["node"].to_numpy(), EdgeKind.ARRIVAL),
         edges_of(with_record["record"].to_numpy(), with_record["node"].to_numpy(), EdgeKind.ARRIVAL),
-        edges_of(nexts["node"].to_numpy(), 2 * nexts["work"].to_numpy(), EdgeKind.EVENT),
+        edges_of(nexts["node"].to_numpy(), begin_node(nexts["work"].to_numpy()), EdgeKind.EVENT),
         edges_of(
             hosts["node"].to_numpy(), instant_nodes(instants, hosts["row"], hosts["end"]), EdgeKind.SYNCHRONIZATION
         ),
@@ -133,7 +134,7 @@ def lane_edges(run: Run, streams: Streams) -> Edges:
     ended = crowded.select("stream", start="end", source="work", lane="row").sort("start")
     pairs = crowded.sort("start").join_asof(ended, on="start", by="stream", check_sortedness=False)
     pairs = pairs.drop_nulls("source").filter(pl.col("lane") != pl.col("row"))
-    return edges_of(2 * pairs["source"].to_numpy() + 1, 2 * pairs["work"].to_numpy(), EdgeKind.STREAM)
+    return edges_of(end_node(pairs["source"].to_numpy()), begin_node(pairs["work"].to_numpy()), EdgeKind.STREAM)
 
 
 def _in_lanes(run: Run, streams: Streams) -> pl.DataFrame:
@@ -162,5 +163,5 @@ def soon_after(run: Run) -> list[Edges]:
             pl.col("row_before") != pl.col("row"), pl.col("launched_before") <= pl.col("launched")
         )
         source, target = (pairs[c].cast(pl.Int64).to_numpy() for c in ("source", "work"))
-        parts.append(edges_of(2 * source + 1, 2 * target, EdgeKind.EVENT))
+        parts.append(edges_of(end_node(source), begin_node(target), EdgeKind.EVENT))
     return parts

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-NO_NODE = -1
-# Numbers of nodes: int32 while they fit, which takes half of the memory.
-Nodes = npt.NDArray[np.signedinteger]
+from nsys2prv.analysis.graph.nodes import Nodes, numbers_to
+
+# The kind of the edge to a node that follows no other.
+NO_EDGE = -1
 
 
 class EdgeKind(IntEnum):
@@ -49,11 +50,6 @@ class Edges(NamedTuple):
     source: Nodes
     target: Nodes
     kind: npt.NDArray[np.int8]
-
-
-def numbers_to(count: int) -> type[np.signedinteger]:
-    """Return the type that holds numbers below `count`, and NO_NODE."""
-    return np.int32 if count < np.iinfo(np.int32).max else np.int64
 
 
 def edges_of(source: Nodes, target: Nodes, kind: EdgeKind) -> Edges:

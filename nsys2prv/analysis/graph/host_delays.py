@@ -10,10 +10,11 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.edges import EdgeKind
+from nsys2prv.analysis.graph.nodes import NO_NODE
 from nsys2prv.analysis.iterations.phases import projected
-from nsys2prv.intervals.spans import Indices, Times
+from nsys2prv.intervals.spans import Times
 
 # Lowest delay (ns), as a share of what is usual, and as a share of the usual iteration: less than that is jitter.
 LEAST_DELAY_NS, LEAST_SHARE_OF_USUAL, LEAST_SHARE_OF_ITERATION = 100_000, 0.5, 0.02
@@ -31,6 +32,8 @@ HOST_DELAY = {
     "delay": pl.Int64(),
 }
 _PLACE = ["thread", "launches", "nth"]
+# The number of the name of work where none is launched.
+NO_NAME = -1
 
 
 def host_delays(run: Run, graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
@@ -61,14 +64,14 @@ def _instants(run: Run, graph: Graph) -> pl.DataFrame:
     """Return the instants of host threads, each with the piece of work before it.
 
     Columns: node, task, row, thread (number in the task), launches (number of the name of the first work that is
-    launched there, -1: none is), start, end, length, and `host`: false without such a piece.
+    launched there, NO_NAME: none is), start, end, length, and `host`: false without such a piece.
     """
     nodes = graph.instants["node"].to_numpy()
     before = graph.before[nodes]
     return graph.instants.select(
         *("node", "task", "row"),
         (pl.col("row").rank("dense").over("task") - 1).alias("thread"),
-        launches=pl.Series(_launches(run, graph)),
+        launches=_launches(run, graph),
         start=pl.Series(graph.time[before]),
         end="time",
         length=pl.Series(graph.time[nodes] - graph.time[before]),
@@ -76,12 +79,9 @@ def _instants(run: Run, graph: Graph) -> pl.DataFrame:
     )
 
 
-def _launches(run: Run, graph: Graph) -> Indices:
-    """Return the number of the name of the first work that each instant launches, -1 for none."""
-    names = run.work["name"].to_physical().cast(pl.Int64).fill_null(-1).to_numpy()
-    launch = graph.edges.kind == EdgeKind.LAUNCH
-    # The nodes of instants follow those of the work. From the last work to the first, so that the first one stays.
-    instant = graph.edges.source[launch][::-1] - 2 * graph.works
-    launches = np.full(graph.instants.height, -1)
-    launches[instant] = names[graph.edges.target[launch][::-1] // 2]
-    return launches
+def _launches(run: Run, graph: Graph) -> pl.Series:
+    """Return the number of the name of the first work that each instant launches, NO_NAME for none."""
+    first = graph.first_launched()
+    name = run.work["name"].to_physical().cast(pl.Int64).gather(first["work"])
+    named = graph.instants.join(first.select("node", name=name), on="node", how="left", maintain_order="left")
+    return named["name"].fill_null(NO_NAME)

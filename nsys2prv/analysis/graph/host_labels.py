@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import TEXT, Run
-from nsys2prv.analysis.graph.dependencies import Graph, launched_names
+from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.analysis.iterations.phases import phase_ranges
@@ -41,8 +41,10 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     phase = _filling(pieces, phases, "task")
     # A call of CUDA makes calls of the system, such as `ioctl`, and says more.
     of_system, of_cuda = (_filling(pieces, _calls(run, kind), "row") for kind in ("os", "cuda"))
+    first = graph.first_launched()
+    launched = first.select("node", run.work["name"].cast(pl.String).gather(first["work"]).alias("launches"))
     named = pieces.select("node", phase, call=of_cuda.zip_with(of_cuda.is_not_null(), of_system)).join(
-        launched_names(run, graph), on="node", how="left"
+        launched, on="node", how="left"
     )
     label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format(f"{LAUNCHING}{{}}", "launches"))
     return named.select("node", label=label.cast(TEXT)).drop_nulls()

@@ -9,8 +9,8 @@ import polars as pl
 
 from nsys2prv.analysis.frames import COPY, MPI, Run, stream_of
 from nsys2prv.analysis.graph.device_waits import unrecorded_waits
-from nsys2prv.analysis.graph.edges import NO_NODE, Nodes
 from nsys2prv.analysis.graph.full_queues import launches_into_full_queues
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes
 from nsys2prv.analysis.graph.polling import LONGEST_GAP, outside
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, first_of_equals
@@ -41,6 +41,8 @@ BLOCKING_CALL = {
 _FREES = ("cudaFree", "cudaFreeArray", "cudaFreeHost", "cudaFreeMipmappedArray", "cuMemFree", "cuMemFreeHost")
 # Kinds of memory of a copy that blocks its caller until it is done, and of one that does until it is staged.
 _TO_PAGEABLE, _FROM_PAGEABLE = r"^Device.* to Pageable$", "Pageable to "
+# In place of the index of an instant that is not among known ones.
+NO_INSTANT = -1
 # The call lasts for this share of such a copy or more; that of a small one returns before.
 LEAST_HELD_SHARE = 0.9
 
@@ -107,7 +109,7 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
     calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
     # Most calls do not block.
     wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique().sort("row", "start")
-    called = known_instants(*wanted, *calls.select("row", "start")) != NO_NODE
+    called = known_instants(*wanted, *calls.select("row", "start")) != NO_INSTANT
     calls = calls.drop("kind").filter(pl.Series(called)).unique(["row", "start"])
     waits = waits.join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
@@ -262,21 +264,22 @@ def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> p
 
 def instant_nodes(instants: pl.DataFrame, rows: pl.Series, times: pl.Series) -> Nodes:
     """Return the node of each host instant, by thread and time (NO_NODE: none). `instants`: INSTANT with `node`."""
+    # NO_INSTANT is the last one.
     nodes = np.append(instants["node"].to_numpy(), NO_NODE)
     return nodes[known_instants(instants["row"], instants["time"], rows, times)]
 
 
 def known_instants(rows: pl.Series, times: pl.Series, wanted_rows: pl.Series, wanted_times: pl.Series) -> Indices:
-    """Return the index of each wanted instant among known ones (-1: none), by thread and time.
+    """Return the index of each wanted instant among known ones (NO_INSTANT: none), by thread and time.
 
     The known ones come in order of thread and time; of equal ones it is the first.
     """
     row, time, wanted_row, wanted = (s.to_numpy() for s in (rows, times, wanted_rows, wanted_times))
     if not len(row):
-        return np.full(len(wanted), -1)
+        return np.full(len(wanted), NO_INSTANT)
     threads = rows.unique().sort().to_numpy()
     axis = Axis(int(time.min()), int(time.max()), len(threads))
     places = axis.at(np.searchsorted(threads, row), time)
     at = np.searchsorted(places, axis.at(np.searchsorted(threads, wanted_row), wanted))
     at = np.minimum(at, len(places) - 1)
-    return np.where((row[at] == wanted_row) & (time[at] == wanted), at, -1)
+    return np.where((row[at] == wanted_row) & (time[at] == wanted), at, NO_INSTANT)

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, Nodes
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
 # Nodes from one stop of a way to the next.

@@ -12,8 +12,9 @@ import polars as pl
 
 from nsys2prv.analysis.frames import MPI, Run, devices_of
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS, UNEXPLAINED
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.edges import NO_EDGE, EdgeKind
+from nsys2prv.analysis.graph.nodes import begin_node
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
@@ -46,6 +47,8 @@ IDLE_PART = {
     "end": pl.Int64(),
     "cause": pl.String(),
 }
+# Behind the last device.
+_NO_DEVICE = -1
 _DEPENDS = (EdgeKind.STREAM, EdgeKind.EVENT)
 
 
@@ -82,13 +85,13 @@ def _before_next(graph: Graph, work: pl.DataFrame, axis: Axis, idle: Spans) -> p
     times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
     gaps = pl.DataFrame({"device": device, **times})
     at = np.searchsorted(axis.at(work["device"].to_numpy(), work["start"].to_numpy()), idle.end, side="left")
-    known = np.append(work["device"].to_numpy(), NO_NODE)[at] == device
+    known = np.append(work["device"].to_numpy(), _NO_DEVICE)[at] == device
     if not known.any():
         nothing = pl.lit(None, pl.Int64)
-        return gaps.with_columns(launched=nothing, caller_row=nothing, bound=pl.lit(NO_NODE), lag=pl.lit(0))
+        return gaps.with_columns(launched=nothing, caller_row=nothing, bound=pl.lit(NO_EDGE), lag=pl.lit(0))
     nexts = work.select("work", "launched", "caller_row")[np.where(known, at, 0)]
-    node = 2 * nexts["work"].cast(pl.Int64).to_numpy()
-    bound = np.where(known, graph.binds[node], NO_NODE)
+    node = begin_node(nexts["work"].cast(pl.Int64).to_numpy())
+    bound = np.where(known, graph.binds[node], NO_EDGE)
     found = gaps.hstack(nexts.select("launched", "caller_row")).with_columns(
         bound=pl.Series(bound, dtype=pl.Int64), lag=pl.Series(graph.lag(node)), known=pl.Series(known)
     )

@@ -8,8 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import COPY, Run
-from nsys2prv.analysis.graph.edges import NO_NODE
-from nsys2prv.analysis.graph.instants import known_instants
+from nsys2prv.analysis.graph.instants import NO_INSTANT, known_instants
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import length, whole_with_ns
 from nsys2prv.families.source import CLOCK_SLACK
@@ -101,7 +100,7 @@ def _with_calls(run: Run, started: pl.DataFrame) -> pl.DataFrame:
     calls = calls.sort("row", maintain_order=True)
     callers = started["caller_row"].fill_null(NO_ROW)
     at = known_instants(calls["row"], calls["start"], callers, started["launched"])
-    return started.with_columns(call=calls["length"].gather(pl.Series(at).replace(NO_NODE, None)))
+    return started.with_columns(call=calls["length"].gather(pl.Series(at).replace(NO_INSTANT, None)))
 
 
 def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:

@@ -13,10 +13,11 @@ import polars as pl
 from nsys2prv.analysis.communication.contention import Slowdown
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL, Run
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, EdgeKind, Nodes
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.host_delays import without_delays
 from nsys2prv.analysis.graph.instants import instant_nodes
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, end_node
 from nsys2prv.analysis.predict.replay import Lengths, too_long
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS
@@ -106,7 +107,7 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
     if rank is not None:
         task = _task_of(model, rank, change.strip())
         own = _computing(model) & (model.run.work["task"] == task).to_numpy()
-        return _scaled(lengths, 2 * np.flatnonzero(own) + 1, factor)
+        return _scaled(lengths, end_node(np.flatnonzero(own)), factor)
     chosen = _works_named(model, target)
     if not chosen.any():
         families = model.run.work["family"].drop_nulls().cast(pl.String).unique().sort().to_list()
@@ -115,7 +116,7 @@ def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
             f"--set {short(change)!r}: no kernel family, class, name or phase is {short(target)!r}"
             f"{did_you_mean(target, [*named, *_names(model)])}; {known}{ADVICE}"
         )
-    return _scaled(lengths, 2 * np.flatnonzero(chosen) + 1, factor)
+    return _scaled(lengths, end_node(np.flatnonzero(chosen)), factor)
 
 
 def _names(model: Model) -> list[str]:
@@ -153,7 +154,7 @@ def _transfer(model: Model, lengths: Lengths, factor: float) -> Lengths:
     crossing = lengths.crossing.copy()
     moves = model.graph.edges.kind == EdgeKind.TRANSFER
     crossing[moves] = _times(crossing[moves] * factor)
-    alone = 2 * np.flatnonzero((model.run.work["kind"] == NCCL).to_numpy()) + 1
+    alone = end_node(np.flatnonzero((model.run.work["kind"] == NCCL).to_numpy()))
     exchanges = np.flatnonzero(model.graph.along == EdgeKind.EXCHANGE)
     return _scaled(lengths._replace(crossing=crossing), np.concatenate([alone, exchanges]), factor)
 
@@ -213,10 +214,10 @@ def _imbalance(model: Model, lengths: Lengths, factor: float) -> Lengths:
     if max(len(model.run.devices), len(model.run.tasks)) < 2:
         return lengths
     graph, chosen = model.graph, np.flatnonzero(_computing(model))
-    begin, end = graph.time[2 * chosen], graph.time[2 * chosen + 1]
-    ns = lengths.along[2 * chosen + 1] * model.slowdown.alone_ns[chosen] / np.maximum(end - begin, 1)
+    begin, end = graph.at_begins(graph.time)[chosen], graph.at_ends(graph.time)[chosen]
+    ns = graph.at_ends(lengths.along)[chosen] * model.slowdown.alone_ns[chosen] / np.maximum(end - begin, 1)
     piece = np.searchsorted(np.unique(graph.time[graph.hubs]), begin, side="right")
-    work = model.run.work.select("task", "device")[chosen].with_columns(node=2 * chosen + 1, piece=piece, ns=ns)
+    work = model.run.work.select("task", "device")[chosen].with_columns(node=end_node(chosen), piece=piece, ns=ns)
     total = work.with_columns(total=pl.col("ns").sum().over("task", "device"))
     shared = total.filter(pl.col("total") >= LEAST_SHARE * pl.col("total").max().over("task"))
     own = pl.col("ns").sum().over("piece", "task", "device")
@@ -257,7 +258,7 @@ def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:
     """Scale the kernels of a rank by family, so that they take the lower median of the ranks in all."""
     task = _task_of(model, rank, f"rank {rank}=median")
     chosen = np.flatnonzero(_computing(model))
-    ns = pl.Series("ns", lengths.along[2 * chosen + 1])
+    ns = pl.Series("ns", model.graph.at_ends(lengths.along)[chosen])
     work = model.run.work.select("task", "family")[chosen].with_columns(ns)
     by_rank = work.group_by("task", "family").agg(own=pl.col("ns").sum())
     usual = by_rank.group_by("family").agg(usual=pl.col("own").quantile(0.5, "lower"))
@@ -265,4 +266,4 @@ def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:
     slower = (pl.col("task") == task) & (pl.col("own") > 0)
     factors = both.with_columns(factor=pl.when(slower).then(pl.col("usual") / pl.col("own")).otherwise(1.0))
     factor = work.join(factors, on=["task", "family"], maintain_order="left")["factor"]
-    return _scaled(lengths, 2 * chosen + 1, factor.to_numpy())
+    return _scaled(lengths, end_node(chosen), factor.to_numpy())

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, Nodes
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes
 from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals
 
 # Forks of a block. Smaller blocks need more steps, larger ones more repetitions.

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nsys2prv.analysis.graph.dependencies import Graph
-from nsys2prv.analysis.graph.edges import NO_NODE, USUAL_LAG, Nodes
+from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.graph.edges import USUAL_LAG
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes
 from nsys2prv.analysis.predict.joins import Forks, Joins
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS

@@ -11,9 +11,10 @@ import polars as pl
 
 from nsys2prv.analysis.communication.contention import beside_communication, slowdown
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.graph.dependencies import Graph
+from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.host_delays import host_delays
+from nsys2prv.analysis.graph.nodes import begin_node, end_node, work_of_node
 from nsys2prv.analysis.iterations import phases
 from nsys2prv.analysis.predict.changes import Model, changed, find_after_calls
 from nsys2prv.analysis.predict.joins import find_joins
@@ -85,7 +86,7 @@ def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.Data
     `launched`: work, number and repeat; `steps`: OCCURRENCE.
     """
     if launched.height:
-        marks = launched.select("number", "repeat", first=2 * pl.col("work"), last=2 * pl.col("work") + 1)
+        marks = launched.select("number", "repeat", first=begin_node(pl.col("work")), last=end_node(pl.col("work")))
     else:
         instants = phases.projected(graph.instants.select("task", "node", launched="time"), steps)
         marks = instants.select("number", "repeat", first="node", last="node")
@@ -146,7 +147,7 @@ class _Scenarios:
         lengths = Lengths(*(ns.astype(np.int64) for ns in self.measured))
         for change in self.changes[number]:
             lengths = changed(self.model, lengths, change)
-        work = lengths.along[1 : 2 * self.model.graph.works : 2]
+        work = self.model.graph.at_ends(lengths.along)
         if number not in self.changed_work:
             self.changed_work[number] = narrow(work.copy())
         if number in self.adapted_work:
@@ -193,19 +194,19 @@ def _ready(graph: Graph, times: Times) -> Times:
 
     That of work without an operation is its own begin.
     """
-    begin, end = times[: 2 * graph.works : 2], times[1 : 2 * graph.works : 2]
-    moves = (graph.edges.kind == EdgeKind.TRANSFER) & (graph.edges.target < 2 * graph.works)
+    begin, end = graph.at_begins(times), graph.at_ends(times)
+    moves = (graph.edges.kind == EdgeKind.TRANSFER) & graph.is_work(graph.edges.target)
     ready = begin.copy()
-    np.maximum.at(ready, graph.edges.target[moves] // 2, times[graph.edges.source[moves]])
+    np.maximum.at(ready, work_of_node(graph.edges.target[moves]), times[graph.edges.source[moves]])
     return np.minimum(ready, end)
 
 
 def _beside(model: Model, kernels: Times, times: Times) -> Times:
     """Return the lengths of device work (ns), `kernels`, adapted to the communication beside by the nodes' times."""
     graph = model.graph
-    begin, end = times[: 2 * graph.works : 2], times[1 : 2 * graph.works : 2]
+    begin, end = graph.at_begins(times), graph.at_ends(times)
     waiting, transfer = beside_communication(model.run, begin, _ready(graph, times), end)
-    length = graph.time[1 : 2 * graph.works : 2] - graph.time[: 2 * graph.works : 2]
+    length = graph.at_ends(graph.time) - graph.at_begins(graph.time)
     slowed: Times = np.rint(kernels * model.slowdown.beside(waiting, transfer) / length).astype(np.int64)
     return slowed
 
@@ -218,9 +219,8 @@ def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
 def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
     """Return iteration, repeat and ns of the iterations that count, by the nodes' times."""
     if model.marks.is_empty():
-        works = model.graph.works
-        nodes = times[: 2 * works] if works else times
-        whole = int(nodes.max() - nodes.min()) if len(nodes) else 0
+        counted = model.graph.of_work_or_all(times)
+        whole = int(counted.max() - counted.min()) if len(counted) else 0
         return pl.DataFrame({"iteration": [None], "repeat": [None], "ns": [whole]})
     key = ("repeat", "number")
     begins = np.flatnonzero(np.logical_or(*(first_of_equals(model.marks[c].to_numpy()) for c in key)))

@@ -17,10 +17,11 @@ from nsys2prv.analysis.communication.contention import slowdown
 from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import CALLS, TEXT, WAIT, WORK, Run
 from nsys2prv.analysis.graph.critical_path import critical_path
-from nsys2prv.analysis.graph.dependencies import Graph, dependencies
-from nsys2prv.analysis.graph.edges import NO_NODE
+from nsys2prv.analysis.graph.dependencies import dependencies
+from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.host_delays import HOST_DELAY, host_delays, without_delays
 from nsys2prv.analysis.graph.instants import blocking_calls, streams_of
+from nsys2prv.analysis.graph.nodes import NO_NODE
 from nsys2prv.analysis.graph.polling import polls
 from nsys2prv.analysis.idle.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.iterations.phases import OCCURRENCE
@@ -85,7 +86,7 @@ def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None
     graph = dependencies(run, carried(run))
     lengths = changed(model_of(run, graph), measured_lengths(graph), change)
     (times,) = replay(find_joins(graph), [lambda: lengths])
-    assert times[: 2 * graph.works].max() == end * US
+    assert graph.of_work_or_all(times).max() == end * US
 
 
 @pytest.mark.parametrize("threads", [1, 2], ids=["one thread", "a thread that goes on for another"])
@@ -98,7 +99,7 @@ def test_a_host_that_is_done_at_once_waits_only_for_the_device(threads: int) -> 
     for change, end in (("host=0", 20 + 1.5 + 8), ("host*0.5", 260), ("host*1", 510)):
         lengths = changed(model_of(run, graph), measured_lengths(graph), change)
         (times,) = replay(find_joins(graph), [lambda lengths=lengths: lengths])  # type: ignore[misc]
-        assert times[: 2 * graph.works].max() == end * US
+        assert graph.of_work_or_all(times).max() == end * US
 
 
 @pytest.mark.parametrize("change", ["transfer*1.2.3", "transfer*.", "transfer*-1", "transfer", "rank=median", "rank 1"])
@@ -286,7 +287,7 @@ def test_a_host_that_polls_waits_for_the_work_that_it_launched_last() -> None:
     ]
     lengths = changed(model_of(run, graph), measured_lengths(graph), "kernel*0")
     (times,) = replay(find_joins(graph), [lambda: lengths])
-    assert times[: 2 * graph.works].max() == (60 - 20 - 5) * US
+    assert graph.of_work_or_all(times).max() == (60 - 20 - 5) * US
 
 
 @pytest.mark.parametrize(

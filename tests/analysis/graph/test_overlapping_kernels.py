@@ -37,9 +37,10 @@ def in_lanes(picture: str) -> Run:
 def shortened(run: Run, factor: float) -> int:
     """The end (ns) of a run whose kernels take this part of their time."""
     graph = dependencies(run, carried(run))
-    lengths, runs = measured_lengths(graph), slice(1, 2 * run.work.height, 2)
+    lengths = measured_lengths(graph)
     along = lengths.along.copy()
-    along[runs] = (along[runs] * factor).astype(along.dtype)
+    runs = graph.at_ends(along)
+    runs[:] = runs * factor
     (times,) = replay(find_joins(graph), [lambda: Lengths(along, lengths.crossing)])
     return int(times.max())
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from nsys2prv.analysis.graph.edges import NO_NODE
+from nsys2prv.analysis.graph.nodes import NO_NODE
 from nsys2prv.analysis.graph.ways import STRIDE, find_ways
 
 NODES, TASKS, LABELS = 3000, 3, 4

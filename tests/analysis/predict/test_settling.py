@@ -10,6 +10,7 @@ from runs import reports_of
 from nsys2prv.analysis.communication.contention import beside_communication
 from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.graph.dependencies import dependencies
+from nsys2prv.analysis.graph.nodes import work_of_node
 from nsys2prv.analysis.iterations.located import locate
 from nsys2prv.analysis.predict.changes import Model, changed
 from nsys2prv.analysis.predict.joins import find_joins
@@ -32,8 +33,7 @@ def model() -> Model:
 def begins_and_ends(model: Model, lengths: Lengths) -> tuple[Times, Times]:
     """When each device work begins and ends with these lengths."""
     (times,) = replay(find_joins(model.graph), [lambda: lengths])
-    works = 2 * model.graph.works
-    return times[:works:2], times[1:works:2]
+    return model.graph.at_begins(times), model.graph.at_ends(times)
 
 
 def arrivals(model: Model, begin: Times, end: Times) -> Times:
@@ -51,14 +51,14 @@ def arrivals(model: Model, begin: Times, end: Times) -> Times:
 @pytest.mark.parametrize(("change", "adapted"), [("transfer=0", True), ("imbalance=0", True), ("delay=0", False)])
 def test_kernels_take_as_long_as_what_then_runs_beside_them_lets_them(model: Model, change: str, adapted: bool) -> None:
     lengths = changed(model, measured_lengths(model.graph), change)
-    own = lengths.along[1 : 2 * model.graph.works : 2].copy()
-    measured = model.graph.time[1 : 2 * model.graph.works : 2] - model.graph.time[: 2 * model.graph.works : 2]
+    graph, of_work = model.graph, model.graph.at_ends(lengths.along)
+    own, measured = of_work.copy(), graph.at_ends(graph.time) - graph.at_begins(graph.time)
     begin, end = begins_and_ends(model, lengths)
     first = spans(model, begin, end)
     for _ in range(SETTLING_REPLAYS):
         waiting, transfer = beside_communication(model.run, begin, arrivals(model, begin, end), end)
         beside = model.slowdown.alone_ns * np.exp(waiting * model.slowdown.waiting + transfer * model.slowdown.transfer)
-        lengths.along[1 : 2 * model.graph.works : 2] = np.rint(own * beside / measured)
+        of_work[:] = np.rint(own * beside / measured)
         begin, end = begins_and_ends(model, lengths)
     (found,) = predict(model, [[change]])
     assert found.iterations["predicted_ns"].to_list() == pytest.approx(spans(model, begin, end))
@@ -67,7 +67,7 @@ def test_kernels_take_as_long_as_what_then_runs_beside_them_lets_them(model: Mod
 
 def spans(model: Model, begin: Times, end: Times) -> list[int]:
     """The times from the begin of each iteration's device work to that of the next, or its own end."""
-    number = model.marks["first"] // 2
+    number = work_of_node(model.marks["first"].to_numpy())
     work = model.marks.with_columns(start=pl.Series(begin).gather(number), end=pl.Series(end).gather(number))
     first, last = (
         dict(work.group_by("number").agg(edge).rows()) for edge in (pl.col("start").min(), pl.col("end").max())
