@@ -31,7 +31,8 @@ from nsys2prv.analysis.graph.critical_path import critical_path
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.idle.idle_causes import idle_causes
 from nsys2prv.analysis.iterations.located import locate
-from nsys2prv.analysis.predict.whatif import STANDARD, model_of, predict
+from nsys2prv.analysis.predict.model import model_of
+from nsys2prv.analysis.predict.whatif import STANDARD, predict
 from nsys2prv.analysis.question import Question
 from nsys2prv.intervals.spans import Span, Times
 from nsys2prv.model.frames import COLLECTIVE

@@ -17,7 +17,8 @@ from nsys2prv.analysis.graph.critical_path import critical_path
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.idle.idle_causes import idle_causes
 from nsys2prv.analysis.iterations.window import kept_steps
-from nsys2prv.analysis.predict.whatif import STANDARD, Prediction, model_of, predict
+from nsys2prv.analysis.predict.model import model_of
+from nsys2prv.analysis.predict.whatif import STANDARD, Prediction, predict
 from nsys2prv.run.steady import Window
 
 # Number of the longest pieces of the critical path that are listed.

@@ -17,6 +17,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import COPY, KERNEL, NCCL, Run, Sampled, devices_of
+from nsys2prv.analysis.predict.change import parse_change
 from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
@@ -157,7 +158,7 @@ class LoadedRun:
 
     def what_if(self, *changes: str, question: Question = Question()) -> Prediction:
         """Predict the iteration times if all changes are made together, see `what_if`. Raises Nsys2prvError."""
-        return on_polars_thread(predictions_of)(self._run, question, changes)
+        return on_polars_thread(predictions_of)(self._run, question, [parse_change(text) for text in changes])
 
     def translate(self, output: Path | str, **parameters: Any) -> Translation:
         """Write the trace of the run. `parameters` are those of `translate`. Raises Nsys2prvError."""

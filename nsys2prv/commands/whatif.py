@@ -9,8 +9,9 @@ from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.iterations.located import locate
-from nsys2prv.analysis.predict.changes import parsed
-from nsys2prv.analysis.predict.whatif import Prediction, changes_nothing, model_of, predict
+from nsys2prv.analysis.predict.change import Change, parse_change
+from nsys2prv.analysis.predict.model import model_of
+from nsys2prv.analysis.predict.whatif import Prediction, changes_nothing, predict
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.errors import UsageError
@@ -37,15 +38,14 @@ def what_if(
     parameters are those of `analyze`. Raises Nsys2prvError.
     """
     # To read a run takes long: a change that cannot be read is told before.
-    for change in changes:
-        parsed(change)
+    parsed = [parse_change(text) for text in changes]
     # Time 0 is the first event of all that is read, and a chosen time has to be that of `analyze`.
     metrics = (TENSOR,) if selection.time else ()
     with open_run(inputs, selection, options, metrics, execution) as run:
-        return on_polars_thread(predictions_of)(run, question, changes)
+        return on_polars_thread(predictions_of)(run, question, parsed)
 
 
-def predictions_of(run: Run, question: Question, changes: Sequence[str]) -> Prediction:
+def predictions_of(run: Run, question: Question, changes: Sequence[Change]) -> Prediction:
     """Predict the iteration times of an open run if all changes are made together.
 
     Raises UsageError, also where there is no time to predict.
@@ -59,4 +59,4 @@ def predictions_of(run: Run, question: Question, changes: Sequence[str]) -> Pred
             "the reports hold no device activity and no MPI call whose times could change; "
             "record them with `nsys profile --trace=cuda,mpi,nvtx`, or see `nsys2prv analyze` for what they hold"
         )
-    return found._replace(without_effect=tuple(change for change in changes if changes_nothing(model, change)))
+    return found._replace(without_effect=tuple(change.text for change in changes if changes_nothing(model, change)))

@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.thresholds import GAINED, LATE, LEAST_WAIT, LONGER_COMPUTE
 from nsys2prv.analysis.interval_frames import at_longest
-from nsys2prv.analysis.predict.changes import LEAST_SHARE
+from nsys2prv.analysis.predict.changed_lengths import LEAST_SHARE
 from nsys2prv.model.units import text_ms
 
 

@@ -9,18 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.communication.contention import beside_communication, slowdown
-from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.graph.dependency_graph import Graph
-from nsys2prv.analysis.graph.edges import EdgeKind
-from nsys2prv.analysis.graph.host_delays import host_delays
-from nsys2prv.analysis.graph.nodes import begin_node, end_node, work_of_node
-from nsys2prv.analysis.iterations import phases
-from nsys2prv.analysis.predict.changes import Model, changed, find_after_calls
+from nsys2prv.analysis.communication.contention import beside_communication
+from nsys2prv.analysis.predict.change import Change, parse_change
+from nsys2prv.analysis.predict.changed_lengths import changed_lengths
 from nsys2prv.analysis.predict.joins import find_joins
+from nsys2prv.analysis.predict.model import Model, ready_times
 from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, narrow, replay
 from nsys2prv.intervals.spans import Times, first_of_equals
-from nsys2prv.run.steady import Window
 
 # Iterations and their times (ns): from the begin of an iteration to that of the next one, or to its own end without a
 # next one. Without iterations there is one row, with null, for all of the run.
@@ -28,13 +23,14 @@ PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.In
 # How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
 SETTLING_REPLAYS = 2
 # Changes that `analyze` tries.
-STANDARD = ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")
+STANDARD = tuple(map(parse_change, ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")))
 
 
 class Prediction(NamedTuple):
     """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay.
 
-    `without_effect`: those of the changes that change nothing in this run; only `what_if` looks for them.
+    `changes`: as they were written; `without_effect`: those that change nothing in this run; only `what_if` looks for
+    them.
     """
 
     changes: tuple[str, ...]
@@ -70,62 +66,23 @@ class Prediction(NamedTuple):
         }
 
 
-def model_of(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> Model:
-    """Prepare a run for predictions. `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations."""
-    numbered = run.work.select("task", "launched").with_row_index("work").cast({"work": pl.Int64})
-    launched = phases.projected(numbered, steps).select("work", "number", "repeat")
-    slow = slowdown(run, _ready(graph, graph.time), launched)
-    delays, named = host_delays(run, graph, steps), _phases(numbered, main)
-    marks = _marks(graph, launched, steps)
-    return Model(run, graph, delays, marks, window.iterations, named, slow, find_after_calls(run, graph))
-
-
-def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return `marks` of a model: begin and end of the device work of each iteration; without any, instants of hosts.
-
-    `launched`: work, number and repeat; `steps`: OCCURRENCE.
-    """
-    if launched.height:
-        marks = launched.select("number", "repeat", first=begin_node(pl.col("work")), last=end_node(pl.col("work")))
-    else:
-        instants = phases.projected(graph.instants.select("task", "node", launched="time"), steps)
-        marks = instants.select("number", "repeat", first="node", last="node")
-    return marks.sort("repeat", "number")
-
-
-def _phases(work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:
-    """Return the phase in which each work was launched, by the outermost range of its task that names one.
-
-    `work`: task and launched of Run.work, with `work`, its index.
-    """
-    known = pl.Series("phase", list(phases.PHASES), dtype=pl.String)
-    # Of ranges with one begin the longest is the outermost.
-    named = phases.with_phase(main).sort("task", "start", "end", descending=[False, False, True])
-    numbers = dict(zip(known, range(len(known)), strict=True))
-    number = pl.col("phase").replace_strict(numbers, return_dtype=pl.Int64)
-    ranges = phases.outermost(named, named["task"]).with_columns(number=number, repeat=pl.lit(0, pl.Int64))
-    inside = phases.projected(work, ranges.select(*phases.OCCURRENCE)).select("work", "number")
-    every = work.select("work").join(inside, on="work", how="left", maintain_order="left")
-    return known.gather(every["number"])
-
-
-def predict(model: Model, scenarios: Sequence[Sequence[str]]) -> list[Prediction]:
-    """Predict each scenario, a list of changes made together. Raises UsageError for a change that cannot be read."""
+def predict(model: Model, scenarios: Sequence[Sequence[Change]]) -> list[Prediction]:
+    """Predict each scenario, a list of changes made together. Raises UsageError for a target that the run lacks."""
     times = _settled(_Scenarios(model, [(), *scenarios]))
     measured = _iteration_times(model, model.graph.time)
     as_measured = _predicted(measured, times[0])
     lasting = as_measured.filter(pl.col("measured_ns") > 0)
     error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
     return [
-        Prediction(tuple(changes), _predicted(measured, found), float(error or 0))  # type: ignore[arg-type]
+        Prediction(tuple(change.text for change in changes), _predicted(measured, found), float(error or 0))  # type: ignore[arg-type]
         for changes, found in zip(scenarios, times[1:], strict=True)
     ]
 
 
-def changes_nothing(model: Model, change: str) -> bool:
-    """Return True if no length of a run changes. Raises UsageError for a change that cannot be read."""
+def changes_nothing(model: Model, change: Change) -> bool:
+    """Return True if a change leaves all lengths of a run. Raises UsageError for a target that the run lacks."""
     measured = measured_lengths(model.graph)
-    after = changed(model, measured, change)
+    after = changed_lengths(model, measured, change)
     return all(np.array_equal(now, then) for now, then in zip(measured, after, strict=True))
 
 
@@ -136,7 +93,7 @@ class _Scenarios:
     scenario, once they were made; `adapted_work`: of the scenarios that were adapted, those in place of them.
     """
 
-    def __init__(self, model: Model, changes: Sequence[Sequence[str]]) -> None:
+    def __init__(self, model: Model, changes: Sequence[Sequence[Change]]) -> None:
         self.model, self.changes = model, changes
         self.measured = Lengths(*map(narrow, measured_lengths(model.graph)))
         self.changed_work: dict[int, Times] = {}
@@ -146,7 +103,7 @@ class _Scenarios:
         """Return the lengths of a scenario."""
         lengths = Lengths(*(ns.astype(np.int64) for ns in self.measured))
         for change in self.changes[number]:
-            lengths = changed(self.model, lengths, change)
+            lengths = changed_lengths(self.model, lengths, change)
         work = self.model.graph.at_ends(lengths.along)
         if number not in self.changed_work:
             self.changed_work[number] = narrow(work.copy())
@@ -189,23 +146,11 @@ def _settled(scenarios: _Scenarios) -> list[pl.DataFrame]:
     return found
 
 
-def _ready(graph: Graph, times: Times) -> Times:
-    """Return the time (ns) at which the last rank came to the operation of each device work.
-
-    That of work without an operation is its own begin.
-    """
-    begin, end = graph.at_begins(times), graph.at_ends(times)
-    moves = (graph.edges.kind == EdgeKind.TRANSFER) & graph.is_work(graph.edges.target)
-    ready = begin.copy()
-    np.maximum.at(ready, work_of_node(graph.edges.target[moves]), times[graph.edges.source[moves]])
-    return np.minimum(ready, end)
-
-
 def _beside(model: Model, kernels: Times, times: Times) -> Times:
     """Return the lengths of device work (ns), `kernels`, adapted to the communication beside by the nodes' times."""
     graph = model.graph
     begin, end = graph.at_begins(times), graph.at_ends(times)
-    waiting, transfer = beside_communication(model.run, begin, _ready(graph, times), end)
+    waiting, transfer = beside_communication(model.run, begin, ready_times(graph, times), end)
     length = graph.at_ends(graph.time) - graph.at_begins(graph.time)
     slowed: Times = np.rint(kernels * model.slowdown.beside(waiting, transfer) / length).astype(np.int64)
     return slowed

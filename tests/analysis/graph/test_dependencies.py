@@ -25,8 +25,10 @@ from nsys2prv.analysis.graph.nodes import NO_NODE
 from nsys2prv.analysis.graph.polling import polls
 from nsys2prv.analysis.idle.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.iterations.phases import OCCURRENCE
-from nsys2prv.analysis.predict.changes import Model, changed, find_after_calls
+from nsys2prv.analysis.predict.change import parse_change
+from nsys2prv.analysis.predict.changed_lengths import changed_lengths
 from nsys2prv.analysis.predict.joins import find_joins
+from nsys2prv.analysis.predict.model import Model, find_after_calls
 from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, replay
 from nsys2prv.analysis.predict.whatif import predict
 from nsys2prv.analysis.question import Question
@@ -84,7 +86,7 @@ def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:
 def test_predictions_are_those_reasoned_by_hand(change: str, end: float) -> None:
     run = drawn(LATE)
     graph = dependencies(run, carried(run))
-    lengths = changed(model_of(run, graph), measured_lengths(graph), change)
+    lengths = changed_lengths(model_of(run, graph), measured_lengths(graph), parse_change(change))
     (times,) = replay(find_joins(graph), [lambda: lengths])
     assert graph.of_work_or_all(times).max() == end * US
 
@@ -97,19 +99,17 @@ def test_a_host_that_is_done_at_once_waits_only_for_the_device(threads: int) -> 
     run = run._replace(work=run.work.with_columns(callers))
     graph = dependencies(run, carried(run))
     for change, end in (("host=0", 20 + 1.5 + 8), ("host*0.5", 260), ("host*1", 510)):
-        lengths = changed(model_of(run, graph), measured_lengths(graph), change)
+        lengths = changed_lengths(model_of(run, graph), measured_lengths(graph), parse_change(change))
         (times,) = replay(find_joins(graph), [lambda lengths=lengths: lengths])  # type: ignore[misc]
         assert graph.of_work_or_all(times).max() == end * US
 
 
 @pytest.mark.parametrize("change", ["transfer*1.2.3", "transfer*.", "transfer*-1", "transfer", "rank=median", "rank 1"])
 def test_a_change_that_cannot_be_read_says_what_changes_are(change: str) -> None:
-    run = drawn(LATE)
-    model = model_of(run, dependencies(run, carried(run)))
     with pytest.raises(
         UsageError, match=r"not TARGET\*F with a factor F of 0 or more, nor TARGET=0.*; changes are transfer\*F"
     ):
-        predict(model, [[change]])
+        parse_change(change)
 
 
 def test_an_unchanged_replay_gives_the_measured_times() -> None:
@@ -189,7 +189,7 @@ def test_times_that_are_too_long_are_refused(change: str) -> None:
     run = drawn(LATE)
     model = model_of(run, dependencies(run, carried(run)))
     with pytest.raises(UsageError, match="too long to replay"):
-        predict(model, [[change]])
+        predict(model, [[parse_change(change)]])
 
 
 def slowly(graph: Graph, lengths: Lengths) -> Times:
@@ -285,7 +285,7 @@ def test_a_host_that_polls_waits_for_the_work_that_it_launched_last() -> None:
         ("launch latency", 50, 55),
         ("compute", 55, 60),
     ]
-    lengths = changed(model_of(run, graph), measured_lengths(graph), "kernel*0")
+    lengths = changed_lengths(model_of(run, graph), measured_lengths(graph), parse_change("kernel*0"))
     (times,) = replay(find_joins(graph), [lambda: lengths])
     assert graph.of_work_or_all(times).max() == (60 - 20 - 5) * US
 
@@ -518,5 +518,6 @@ def test_kernels_of_one_rank_alone_do_not_show_that_ranks_are_alike() -> None:
 def test_balance_changes_nothing_where_no_rank_computes() -> None:
     run = drawn(LATE)
     graph = dependencies(run, carried(run))
-    both, alone = predict(model_of(run, graph), [["kernel*0", "imbalance=0"], ["kernel*0"]])
+    without, balanced = map(parse_change, ("kernel*0", "imbalance=0"))
+    both, alone = predict(model_of(run, graph), [[without, balanced], [without]])
     assert both.iterations.equals(alone.iterations)

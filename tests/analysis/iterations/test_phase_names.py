@@ -9,7 +9,7 @@ from analysis_cases import iterations_of, run_of, work_of
 from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.iterations.phases import OCCURRENCE, phase_of
-from nsys2prv.analysis.predict.whatif import model_of
+from nsys2prv.analysis.predict.model import model_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.steady import Window
 

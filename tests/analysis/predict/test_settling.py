@@ -12,10 +12,12 @@ from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.graph.nodes import work_of_node
 from nsys2prv.analysis.iterations.located import locate
-from nsys2prv.analysis.predict.changes import Model, changed
+from nsys2prv.analysis.predict.change import parse_change
+from nsys2prv.analysis.predict.changed_lengths import changed_lengths
 from nsys2prv.analysis.predict.joins import find_joins
+from nsys2prv.analysis.predict.model import Model, model_of
 from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, replay
-from nsys2prv.analysis.predict.whatif import SETTLING_REPLAYS, model_of, predict
+from nsys2prv.analysis.predict.whatif import SETTLING_REPLAYS, predict
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.intervals.spans import Times
@@ -50,7 +52,7 @@ def arrivals(model: Model, begin: Times, end: Times) -> Times:
 
 @pytest.mark.parametrize(("change", "adapted"), [("transfer=0", True), ("imbalance=0", True), ("delay=0", False)])
 def test_kernels_take_as_long_as_what_then_runs_beside_them_lets_them(model: Model, change: str, adapted: bool) -> None:
-    lengths = changed(model, measured_lengths(model.graph), change)
+    lengths = changed_lengths(model, measured_lengths(model.graph), parse_change(change))
     graph, of_work = model.graph, model.graph.at_ends(lengths.along)
     own, measured = of_work.copy(), graph.at_ends(graph.time) - graph.at_begins(graph.time)
     begin, end = begins_and_ends(model, lengths)
@@ -60,7 +62,7 @@ def test_kernels_take_as_long_as_what_then_runs_beside_them_lets_them(model: Mod
         beside = model.slowdown.alone_ns * np.exp(waiting * model.slowdown.waiting + transfer * model.slowdown.transfer)
         of_work[:] = np.rint(own * beside / measured)
         begin, end = begins_and_ends(model, lengths)
-    (found,) = predict(model, [[change]])
+    (found,) = predict(model, [[parse_change(change)]])
     assert found.iterations["predicted_ns"].to_list() == pytest.approx(spans(model, begin, end))
     assert (spans(model, begin, end) != first) == adapted
 

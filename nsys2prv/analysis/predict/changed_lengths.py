@@ -1,33 +1,27 @@
-"""Changes of the lengths in a dependency graph: a faster network, no delays, balanced ranks, faster kernels."""
+"""Lengths of a dependency graph after a change: a faster network, no delays, balanced ranks, faster kernels."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.communication.contention import Slowdown
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
-from nsys2prv.analysis.frames import NCCL, Run
-from nsys2prv.analysis.graph.dependency_graph import Graph
+from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.host_delays import without_delays
-from nsys2prv.analysis.graph.instants import instant_nodes
-from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, end_node
+from nsys2prv.analysis.graph.nodes import end_node
+from nsys2prv.analysis.predict.change import ADVICE, Change
+from nsys2prv.analysis.predict.model import Model
 from nsys2prv.analysis.predict.replay import Lengths, too_long
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS
 from nsys2prv.intervals.spans import Indices, Mask, Times
 from nsys2prv.model.words import did_you_mean, few, short
 
-ADVICE = (
-    "changes are transfer*F, launch*F, host*F, imbalance*F, delay*F, `rank N*F`, `rank N=median`, and NAME*F for "
-    "kernels by family, class, name or phase; TARGET=0 is TARGET*0"
-)
 # Families of kernels that an error names, at most.
 FAMILIES_NAMED = 12
 
@@ -36,103 +30,37 @@ FAMILIES_NAMED = 12
 LEAST_SHARE = 0.1
 
 
-class AfterCalls(NamedTuple):
-    """The host's work after CUDA calls: its nodes, and how long the call before each took (ns)."""
-
-    nodes: Nodes
-    calls: Times
-
-
-class Model(NamedTuple):
-    """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
-
-    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat, in order of these: it
-    lasts from the earliest `first` to the latest `last`; `kept`: the iterations that count, as (number, repeat), empty:
-    all; `phases`: the phase of each work (null: none); `slowdown`: contention; `after_calls`: made once, as each replay
-    needs them again.
-    """
-
-    run: Run
-    graph: Graph
-    host_delays: pl.DataFrame
-    marks: pl.DataFrame
-    kept: tuple[tuple[int, int], ...]
-    phases: pl.Series
-    slowdown: Slowdown
-    after_calls: AfterCalls
+def changed_lengths(model: Model, lengths: Lengths, change: Change) -> Lengths:
+    """Apply one change to the lengths of a scenario. Raises UsageError if the run does not have its target."""
+    if change.target in _SCALED:
+        return _SCALED[change.target](model, lengths, change.factor)
+    if change.rank is None:
+        return _scaled(lengths, end_node(_works_named(model, change)), change.factor)
+    task = _task_of(model, change.rank, change)
+    if change.as_median:
+        return _as_median(model, lengths, task)
+    own = _computing(model) & (model.run.work["task"] == task).to_numpy()
+    return _scaled(lengths, end_node(np.flatnonzero(own)), change.factor)
 
 
-class Change(NamedTuple):
-    """A change: its target times a factor. `rank`: of that rank (None: not of one), to the median where `as_median`."""
-
-    target: str
-    factor: float = 1.0
-    rank: int | None = None
-    as_median: bool = False
-
-
-def parsed(change: str) -> Change:
-    """Return a change, of whose target only a run can tell if it has it. Raises UsageError if it cannot be read."""
-    text = change.strip()
-    if found := re.fullmatch(r"(rank\s+(\d+))\s*=\s*median", text):
-        return Change(found[1], rank=int(found[2]), as_median=True)
-    found = re.fullmatch(r"(.+?)\s*(?:\*\s*(\d+\.?\d*|\.\d+)|=\s*0)", text)
-    if not found:
-        meant = re.fullmatch(r"(.+?)\s*=\s*(\d+\.?\d*|\.\d+)", text)
-        hint = f", did you mean '{short(meant[1])}*{meant[2]}'?" if meant else ""
-        if not re.search(r"[*=]", text):
-            hint = f", such as '{short(text)}*0.5' for half of its time"
-        raise UsageError(
-            f"--set {short(change)!r}: not TARGET*F with a factor F of 0 or more, nor TARGET=0{hint}; {ADVICE}"
-        )
-    target = found[1].strip()
-    of_rank = re.fullmatch(r"rank\s+(\d+)", target)
-    return Change(target, float(found[2] or 0), int(of_rank[1]) if of_rank else None)
+def _works_named(model: Model, change: Change) -> Indices:
+    """Return the rows of Run.work with the target as family, class, name or phase. Raises UsageError without any."""
+    named = _names_of_works(model)
+    chosen = named.select(pl.any_horizontal(pl.all() == change.target).fill_null(False)).to_series()
+    if chosen.any():
+        return np.flatnonzero(chosen.to_numpy())
+    families, *others = (named[column].drop_nulls().unique() for column in named.columns)
+    known = f"the families are {few(families.sort().to_list(), FAMILIES_NAMED)}; " if len(families) else ""
+    every = pl.concat([families, *others]).unique().sort().to_list()
+    raise UsageError(
+        f"--set {short(change.text)!r}: no kernel family, class, name or phase is {short(change.target)!r}"
+        f"{did_you_mean(change.target, [*_SCALED, *every])}; {known}{ADVICE}"
+    )
 
 
-def changed(model: Model, lengths: Lengths, change: str) -> Lengths:
-    """Apply one change to the lengths of a scenario. Raises UsageError for one that cannot be read or has no target."""
-    target, factor, rank, as_median = parsed(change)
-    if rank is not None and as_median:
-        return _as_median(model, lengths, rank)
-    named: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
-        "transfer": _transfer,
-        "launch": _launch,
-        "host": _host,
-        "imbalance": _imbalance,
-        "delay": _delay,
-    }
-    if target in named:
-        return named[target](model, lengths, factor)
-    if rank is not None:
-        task = _task_of(model, rank, change.strip())
-        own = _computing(model) & (model.run.work["task"] == task).to_numpy()
-        return _scaled(lengths, end_node(np.flatnonzero(own)), factor)
-    chosen = _works_named(model, target)
-    if not chosen.any():
-        families = model.run.work["family"].drop_nulls().cast(pl.String).unique().sort().to_list()
-        known = f"the families are {few(families, FAMILIES_NAMED)}; " if families else ""
-        raise UsageError(
-            f"--set {short(change)!r}: no kernel family, class, name or phase is {short(target)!r}"
-            f"{did_you_mean(target, [*named, *_names(model)])}; {known}{ADVICE}"
-        )
-    return _scaled(lengths, end_node(np.flatnonzero(chosen)), factor)
-
-
-def _names(model: Model) -> list[str]:
-    """Return the families, classes, names and phases of all works, each once."""
-    named = _named(model)
-    return pl.concat(named[column].unique() for column in named.columns).drop_nulls().unique().sort().to_list()
-
-
-def _named(model: Model) -> pl.DataFrame:
+def _names_of_works(model: Model) -> pl.DataFrame:
+    """Return family, class, name and phase of each row of Run.work."""
     return model.run.work.select(pl.col("family", "class", "name").cast(pl.String)).with_columns(phase=model.phases)
-
-
-def _works_named(model: Model, target: str) -> Mask:
-    work = _named(model)
-    mask: Mask = work.select(pl.any_horizontal(pl.all() == target).fill_null(False)).to_series().to_numpy()
-    return mask
 
 
 def _scaled(lengths: Lengths, nodes: Indices, factor: float | Times) -> Lengths:
@@ -177,19 +105,6 @@ def _host(model: Model, lengths: Lengths, factor: float) -> Lengths:
     handed = model.graph.edges.kind == EdgeKind.HANDOVER
     crossing[handed] = _times(crossing[handed] * factor)
     return _scaled(lengths._replace(crossing=crossing), np.flatnonzero(model.graph.along == EdgeKind.HOST), factor)
-
-
-def find_after_calls(run: Run, graph: Graph) -> AfterCalls:
-    """Find the nodes of the host's work that follow CUDA calls."""
-    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", ns=pl.col("end") - pl.col("start"))
-    nodes = instant_nodes(graph.instants, calls["row"], calls["start"])
-    called = calls.select("ns", node=pl.Series(nodes)).filter(pl.col("node") != NO_NODE).unique("node", keep="first")
-    following = np.full(len(graph.time) + 1, NO_NODE, dtype=graph.before.dtype)
-    chained = np.flatnonzero(graph.before >= 0)
-    following[graph.before[chained]] = chained
-    after = following[called["node"].to_numpy()]
-    own = (after >= 0) & (graph.along[after] == EdgeKind.HOST)
-    return AfterCalls(after[own], called["ns"].to_numpy()[own])
 
 
 def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:
@@ -245,18 +160,17 @@ def _balanced_hosts(model: Model, lengths: Lengths, factor: float) -> Lengths:
     return _scaled(lengths, nodes, factors.to_series().to_numpy())
 
 
-def _task_of(model: Model, rank: int, change: str) -> int:
-    """Return the task of a rank. Raises UsageError if the run has no such rank."""
+def _task_of(model: Model, rank: int, change: Change) -> int:
+    """Return the task of the rank of a change. Raises UsageError if the run has no such rank."""
     task_by_rank = model.run.task_by_rank
     if rank not in task_by_rank:
         known = ", ".join(map(str, sorted(task_by_rank)))
-        raise UsageError(f"--set {short(change)!r}: no rank {rank}; the ranks are {known}")
+        raise UsageError(f"--set {short(change.text.strip())!r}: no rank {rank}; the ranks are {known}")
     return task_by_rank[rank]
 
 
-def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:
-    """Scale the kernels of a rank by family, so that they take the lower median of the ranks in all."""
-    task = _task_of(model, rank, f"rank {rank}=median")
+def _as_median(model: Model, lengths: Lengths, task: int) -> Lengths:
+    """Scale the kernels of a task by family, so that they take the lower median of the ranks in all."""
     chosen = np.flatnonzero(_computing(model))
     ns = pl.Series("ns", model.graph.at_ends(lengths.along)[chosen])
     work = model.run.work.select("task", "family")[chosen].with_columns(ns)
@@ -267,3 +181,13 @@ def _as_median(model: Model, lengths: Lengths, rank: int) -> Lengths:
     factors = both.with_columns(factor=pl.when(slower).then(pl.col("usual") / pl.col("own")).otherwise(1.0))
     factor = work.join(factors, on=["task", "family"], maintain_order="left")["factor"]
     return _scaled(lengths, end_node(chosen), factor.to_numpy())
+
+
+# Targets that are no kernels, each with what scales its lengths.
+_SCALED: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
+    "transfer": _transfer,
+    "launch": _launch,
+    "host": _host,
+    "imbalance": _imbalance,
+    "delay": _delay,
+}
