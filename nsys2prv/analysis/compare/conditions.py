@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.compare.comparison import BELOW, Comparison, without_iterations
+from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, unit_of_figure
 from nsys2prv.analysis.compare.significance import Change, least_iterations, shared_ranks, whole_iterations
+from nsys2prv.analysis.compare.verdict_sentences import BELOW, without_iterations
 from nsys2prv.errors import UsageError
 from nsys2prv.model.units import MS, Unit
 from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
@@ -73,7 +74,7 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgm
         if one.unit != "%" and one.name in figures and figures[one.name].unit != MS:
             raise UsageError(f"--fail-on {short(one.text)!r}: {one.name} is no time; give its change in %")
     return [
-        _tested(comparison, one) if one.name in (ITERATION_TIME, COMPUTE_TIME) else _judged(one, figures)
+        _judge_tested(comparison, one) if one.name in (ITERATION_TIME, COMPUTE_TIME) else _judge_figure(one, figures)
         for one in conditions
     ]
 
@@ -105,7 +106,8 @@ def _exceeds(condition: Condition, a: float, b: float) -> bool:
     return change > condition.limit if condition.above else change < condition.limit
 
 
-def _judged(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgment:
+def _judge_figure(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgment:
+    """Judge a change that is not tested: it counts as it is."""
     what, unit, a, b = figures[condition.name]
     # A kernel of only one run took no time in the other.
     in_one = what in (CLASS_TIME, KERNEL_TIME) and (a is None) != (b is None)
@@ -117,7 +119,7 @@ def _judged(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgmen
     return Judgment(condition, _exceeds(condition, one, other), f"{condition.text}: {condition.name} is {values}")
 
 
-def _tested(comparison: Comparison, condition: Condition) -> Judgment:
+def _judge_tested(comparison: Comparison, condition: Condition) -> Judgment:
     """Judge a change that is tested: it counts only if it is significant."""
     tested = comparison.significance
     average = tested.average
@@ -126,18 +128,24 @@ def _tested(comparison: Comparison, condition: Condition) -> Judgment:
     changes = tested.ranks if condition.name == COMPUTE_TIME else tuple(filter(None, [tested.iteration]))
     if not changes or any(one.p is None for one in changes):
         return Judgment(condition, None, f"{condition.text}: cannot be told, {_untested(comparison, condition)}")
+    decisive = _decisive(condition, changes)
+    beyond = _exceeds(condition, decisive.a, decisive.b)
+    text = f"{condition.text}: {_described(decisive, beyond)}"
+    return Judgment(condition, beyond and decisive.significant, text)
+
+
+def _decisive(condition: Condition, changes: Sequence[Change]) -> Change:
+    """Return the largest of the changes beyond the limit that are significant, else of those beyond it, else of all."""
     beyond = [one for one in changes if _exceeds(condition, one.a, one.b)]
     holding = [one for one in beyond if one.significant]
-    worst = max(holding or beyond or changes, key=lambda one: one.share if condition.above else -one.share)
-    why = f" ({BELOW if worst.real else 'not significant'})" if beyond and not holding else ""
-    return Judgment(condition, bool(holding), f"{condition.text}: {_described(worst)}{why}")
+    return max(holding or beyond or changes, key=lambda one: one.share if condition.above else -one.share)
 
 
 def _untested(comparison: Comparison, condition: Condition) -> str:
     """Return why a change cannot be tested, and what to do, as a clause."""
     tested = comparison.significance
     if tested.iteration is None:
-        return without_iterations(comparison)
+        return without_iterations(comparison.a, comparison.b, tested)
     counts, of_what = tested.iterations, "steady iterations"
     if condition.name == COMPUTE_TIME:
         # Ranks are tested together, over the iterations that all of them have.
@@ -152,6 +160,8 @@ def _untested(comparison: Comparison, condition: Condition) -> str:
     return f"{' and '.join(map(str, counts))} {of_what} are too few; {least}"
 
 
-def _described(change: Change) -> str:
+def _described(change: Change, beyond: bool) -> str:
+    """Return a tested change as a clause; of one that is `beyond` a limit and still does not count, why."""
     times = f"{change.b / 1e6:.3f} ms instead of {change.a / 1e6:.3f}"
-    return f"{change.subject} {times} ({change.percent}, p = {change.p:.4f})"
+    why = f" ({BELOW if change.real else 'not significant'})" if beyond and not change.significant else ""
+    return f"{change.subject} {times} ({change.percent}, p = {change.p:.4f}){why}"

@@ -1,0 +1,133 @@
+"""The sentences of a comparison's verdict: what changed, by how much, and why it counts or not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nsys2prv.analysis.compare.average import average
+from nsys2prv.analysis.compare.compare_figures import same_marks, same_pattern
+from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations
+from nsys2prv.analysis.compare.verdict import DecidedBy, Decision
+from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
+from nsys2prv.model.words import short
+from nsys2prv.run.steady import STEADY
+
+NONE = "No difference that the spread of iterations does not explain"
+# More than chance explains, and less than counts.
+NONE_THAT_COUNTS, BELOW = "No difference that counts", f"real but below {100 * LEAST_CHANGE:g} %"
+UNKNOWN = "It cannot be told if B is slower"
+# A lower p is written so.
+LEAST_P = 0.001
+# Ranks whose change a verdict tells.
+MOST_CHANGED = 3
+
+
+def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decision: Decision) -> str:
+    """Return the sentences of a decision about two runs."""
+    if tested.iteration is None:
+        return f"{UNKNOWN}: {without_iterations(a, b, tested)}.{_without_test(a, b)}"
+    beside = decision.ranks and decision.by != DecidedBy.RANKS
+    return "".join(
+        [
+            _decided(tested, tested.iteration, decision),
+            f" {_ranks(decision.ranks)}." if beside else "",
+            _of_marks(a, b),
+        ]
+    )
+
+
+def _decided(tested: Significance, iteration: Change, decision: Decision) -> str:
+    """Return the sentences on what a decision rests on. `iteration`: the change of the iteration."""
+    if tested.average and decision.by == DecidedBy.AVERAGE:
+        usual = _times(iteration) if iteration.p is None else _taken(iteration)
+        what = NONE_THAT_COUNTS if decision.outcome == "none" else f"B is {decision.outcome}"
+        return f"{what}: {tested.average.text}. The usual one (median) takes {usual}."
+    if decision.by == DecidedBy.MEDIAN:
+        return f"B is {decision.outcome}: an iteration takes {_taken(iteration)}."
+    if decision.by == DecidedBy.RANKS:
+        return f"{_ranks(decision.ranks)}. An iteration takes {_times(iteration)}; {_of_no_matter(tested)}."
+    if decision.by == DecidedBy.TOO_FEW:
+        return f"{UNKNOWN}: {_too_few(tested)}. An iteration takes {_times(iteration)}."
+    return f"{NONE_THAT_COUNTS if iteration.real else NONE}: an iteration takes {_taken(iteration)}."
+
+
+def without_iterations(a: RunFigures, b: RunFigures, tested: Significance) -> str:
+    """Return why no iterations are compared, and what to do, as a clause."""
+    instead = ", and --window device compares without iterations" if a.window == STEADY else ""
+    if more := more_work(a.work, b.work):
+        one, other = "BA" if more.in_b else "AB"
+        least, most = (f"{number:,.0f}" for number in more.launches)
+        return (
+            f"an iteration of {one} does the work of {more.times} iterations of {other}, {most} launches of "
+            f"{short(more.kernel)} instead of {least}; --iteration names an NVTX range of the same work in both"
+            f"{instead}"
+        )
+    if not same_marks(a, b):
+        patterns, common = f"{a.iteration_pattern!r} in A, {b.iteration_pattern!r} in B", common_work(a.work, b.work)
+        known = f", and {common.text}" if a.work and b.work else ""
+        return f"the iterations are of other work, {patterns}{known}; --iteration names an NVTX range of both{instead}"
+    which = " and ".join(n for n, count in zip("AB", tested.iterations, strict=True) if not count)
+    return f"no steady iterations in {which}; --iteration names their NVTX range"
+
+
+def _of_marks(a: RunFigures, b: RunFigures) -> str:
+    """Return why iterations that are found by other work compare, as a sentence; nothing for those of one name."""
+    if same_pattern(a, b):
+        return ""
+    patterns = f"by {short(str(a.iteration_pattern))!r} in A, by {short(str(b.iteration_pattern))!r} in B"
+    return f" Iterations are found {patterns}; {common_work(a.work, b.work).text} in them."
+
+
+def _without_test(a: RunFigures, b: RunFigures) -> str:
+    """Return what takes how long where no iterations are compared, as a sentence: the window, or the same work.
+
+    Steady iterations may be others. There, all that was recorded is compared; of a stored run that is not known.
+    """
+    if a.window != STEADY:
+        window = Change(None, a.figures["window", "duration_ns"], b.figures["window", "duration_ns"], None)
+        return f" The window ({short(a.window)}) takes {_times(window)}."
+    if (more := more_work(a.work, b.work)) and a.kept and b.kept:
+        means = average(a.iterations.filter("steady"), b.iterations.filter("steady"))
+        once = (means.a * more.times, means.b) if more.in_b else (means.a, means.b * more.times)
+        work = f"{more.times} iterations of {'A' if more.in_b else 'B'}"
+        return f" The work of {work} takes {_times(Change(None, *once, None))} on average."
+    if a.active_ns is None or b.active_ns is None:
+        return ""
+    recorded, common = Change(None, a.active_ns, b.active_ns, None), common_work(a.recorded_work, b.recorded_work)
+    known = f", in which {common.text}" if common.every else ""
+    return f" From the first activity to the last it takes {_times(recorded)}{known}."
+
+
+def _of_no_matter(tested: Significance) -> str:
+    """Return why a change of the iteration that is not significant says nothing."""
+    if tested.iteration is None or tested.iteration.p is None:
+        return _too_few(tested)
+    return f"that is {BELOW}" if tested.iteration.real else "the spread of iterations explains that"
+
+
+def _too_few(tested: Significance) -> str:
+    counts = " and ".join(map(str, tested.iterations))
+    return f"{counts} steady iterations are too few to tell, record {least_iterations()} or more of each run"
+
+
+def _ranks(changed: Sequence[Change]) -> str:
+    shown = [f"{one.subject} {_taken(one)} an iteration" for one in changed[:MOST_CHANGED]]
+    others = len(changed) - MOST_CHANGED
+    more = f", and {others} more rank{'s' * (others != 1)} changed" if others > 0 else ""
+    text = ", ".join(shown) + more
+    return text[0].upper() + text[1:]
+
+
+def _times(change: Change) -> str:
+    """Write both times and the difference, in ms with three digits or more."""
+    digits = 1 if min(change.a, change.b) >= 1e7 else 3
+    a, b = (f"{ns / 1e6:.{digits}f}" for ns in (change.a, change.b))
+    return f"{b} ms instead of {a} ({change.percent})"
+
+
+def _taken(change: Change) -> str:
+    """Write both times, the difference, and its significance."""
+    word = "significant" if change.significant else BELOW if change.real else "not significant"
+    p = f"p < {LEAST_P:g}" if change.p is not None and change.p < LEAST_P else f"p = {change.p:.3f}"
+    return f"{_times(change)[:-1]}, {word}: {p})"
