@@ -26,6 +26,7 @@ from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMI
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE, LAUNCH_QUEUE
 from nsys2prv.model.limits import Limits
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.encode.encoding_input import RunEvents
 from nsys2prv.pipeline.store.points import Points, row_points
@@ -63,7 +64,7 @@ def explained_events(
 def _joined(events: pl.DataFrame) -> pl.DataFrame:
     """Join events (EVENT) of one text that follow each other on a row without a gap."""
     joined = joined_in_row(events.sort("row", "start"), "row", "label")
-    return joined.select(pl.col(c).cast(t) for c, t in EVENT.items())
+    return to_schema(joined, EVENT)
 
 
 def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits) -> RunEvents:

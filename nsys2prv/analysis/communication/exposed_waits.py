@@ -9,6 +9,7 @@ from nsys2prv.analysis.communication.waiting import since_recorded, with_last
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.interval_frames import at_longest, known_sum
 from nsys2prv.intervals.spans import Spans, time_in
+from nsys2prv.model.schemas import to_schema
 
 # Time inside the window (ns) of NCCL kernels and MPI calls, each by itself. `kind`: nccl or mpi; `waited_for`: the rank
 # that came last (null: none). `device`, `late_device`: of an NCCL kernel of a rank with several devices, the device
@@ -59,9 +60,7 @@ def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
         waits_at=at_longest("exposed_waiting_ns", "since"),
         transfers_at=at_longest("exposed_transfer_ns", "ready"),
     )
-    return by_pair.select(pl.col(c).cast(t) for c, t in EXPOSED.items()).sort(
-        *key, "kind", "operation", nulls_last=True
-    )
+    return to_schema(by_pair, EXPOSED).sort(*key, "kind", "operation", nulls_last=True)
 
 
 def _parts(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
@@ -102,5 +101,5 @@ def waiting_of_gpus(run: Run, exposed: pl.DataFrame) -> pl.DataFrame:
         gpu=pl.col("device").replace_strict(gpus, return_dtype=pl.Int64),
         gpu_waited_for=pl.col("late_device").replace_strict(gpus, return_dtype=pl.Int64),
     )
-    waits = named.filter(pl.col("waiting_ns") > 0).select(pl.col(c).cast(t) for c, t in WAITING_OF_GPUS.items())
+    waits = to_schema(named.filter(pl.col("waiting_ns") > 0), WAITING_OF_GPUS)
     return waits.sort("rank", "gpu", "gpu_waited_for")

@@ -9,6 +9,7 @@ from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.families.nccl.bandwidth import bandwidths
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model.event_types import NCCL_OPERATION
+from nsys2prv.model.schemas import to_schema
 
 # `bytes`: what the calls say; `ns`: time in the kernels, those that wait for other ranks too; bandwidths in GB/s (null:
 # the number of ranks is not known, or kernels hold several operations): of all bytes over all time, and the median.
@@ -45,7 +46,7 @@ def nccl_bandwidths(run: Run, window: Spans) -> pl.DataFrame:
     table = single.group_by(by).agg(
         kernels=pl.len(), bytes=pl.col("bytes").sum(), ns=pl.col("ns").sum(), bus_p50_gb_s=pl.col("bus_gb_s").median()
     )
-    return _with_bandwidths(table).sort(by).select(pl.col(c).cast(t) for c, t in BANDWIDTH.items())
+    return to_schema(_with_bandwidths(table).sort(by), BANDWIDTH)
 
 
 def _with_bandwidths(table: pl.DataFrame) -> pl.DataFrame:

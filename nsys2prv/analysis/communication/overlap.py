@@ -10,6 +10,7 @@ from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.interval_frames import covered_by, known_sum
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, time_in
+from nsys2prv.model.schemas import to_schema
 
 # Communication in NCCL kernels of a rank (ns): the time that they cover, and what of it is overlapped or exposed.
 # `bytes`: null where no call tells them.
@@ -68,6 +69,4 @@ def _overlapped(collectives: pl.DataFrame, computing: Spans, devices: Axis, wind
     timed = numbered.join(sums, on="number", how="left").with_columns(
         pl.col("communication_ns", "overlapped_ns").fill_null(0)
     )
-    return timed.with_columns(exposed_ns=pl.col("communication_ns") - pl.col("overlapped_ns")).select(
-        pl.col(c).cast(t) for c, t in OVERLAP.items()
-    )
+    return to_schema(timed.with_columns(exposed_ns=pl.col("communication_ns") - pl.col("overlapped_ns")), OVERLAP)

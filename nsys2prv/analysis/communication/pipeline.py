@@ -18,6 +18,7 @@ from nsys2prv.analysis.frames import NCCL, Run
 from nsys2prv.analysis.interval_frames import covered_time
 from nsys2prv.analysis.iterations.phases import OCCURRENCE, phase_of, phase_ranges, projected
 from nsys2prv.model.frames import RECEIVE, SEND
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.milestone_kinds import OPTIMIZER
 
 # One row a stage; times (ns) and counts are means over the iterations. `window_ns`: from the first to the last work of
@@ -132,18 +133,15 @@ def _stages(
     means = apart.group_by("task").agg(pl.len().alias("iterations"), pl.col(times).mean())
     count = _microbatches(_sent_by_first(run, chain, messages, steps), whole.select(_KEY).unique().rows())
     ranks = {task: run.rank(task) for task in chain}
-    return (
-        means.with_columns(
-            pipeline=pl.lit(number),
-            stage=pl.col("task").replace_strict({task: n for n, task in enumerate(chain)}, return_dtype=pl.Int64),
-            rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64),
-            microbatches=pl.lit(count),
-            bubble=1 - pl.col("useful_ns") / pl.col("window_ns"),
-            ideal=pl.lit((len(chain) - 1) / (count + len(chain) - 1)),
-        )
-        .select(pl.col(c).cast(t) for c, t in STAGE.items())
-        .sort("stage")
+    stages = means.with_columns(
+        pipeline=pl.lit(number),
+        stage=pl.col("task").replace_strict({task: n for n, task in enumerate(chain)}, return_dtype=pl.Int64),
+        rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64),
+        microbatches=pl.lit(count),
+        bubble=1 - pl.col("useful_ns") / pl.col("window_ns"),
+        ideal=pl.lit((len(chain) - 1) / (count + len(chain) - 1)),
     )
+    return to_schema(stages, STAGE).sort("stage")
 
 
 def _sent_by_first(run: Run, chain: list[int], messages: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

@@ -23,6 +23,7 @@ from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, begin_node, end_node, 
 from nsys2prv.analysis.graph.ways import WayLabels, Ways, find_ways
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Indices, Spans, time_in
+from nsys2prv.model.schemas import to_schema
 
 # Waiting by what caused it: `rank` did the work of a `kind` (see critical_path) and `name` (family of kernels, copy,
 # range or call of the host). `ns`: waiting charged to it, over all ranks; `ranks`: how many others waited;
@@ -85,7 +86,7 @@ def wait_causes(
         of_iterations=pl.lit(pl.concat(iterations).n_unique()),
     )
     named = both.hstack(labels[both["label"]])
-    lasting = named.select(pl.col(c).cast(t) for c, t in CAUSE.items()).filter(pl.col("ns") > 0)
+    lasting = to_schema(named, CAUSE).filter(pl.col("ns") > 0)
     return lasting.sort("ns", "rank", "kind", "name", descending=[True, False, False, False])
 
 

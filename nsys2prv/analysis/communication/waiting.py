@@ -14,6 +14,7 @@ from nsys2prv.analysis.frames import MPI, NCCL, TEXT, Run
 from nsys2prv.analysis.interval_frames import known_sum
 from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.intervals.spans import Spans, Times, time_in
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.matching.arrivals import ARRIVAL, ROLES, latest_arrivals
 
 # The operation of rows that have the sums of all operations.
@@ -99,7 +100,7 @@ def carried(run: Run) -> pl.DataFrame:
             part="kind",
         )
         found = own.join(activities.select("kind", "index", "task", "row", "start", "end"), on=["row", "start"])
-        parts.append(found.select(pl.col(c).cast(t) for c, t in CARRIED.items()))
+        parts.append(to_schema(found, CARRIED))
     return pl.concat(parts)
 
 
@@ -120,14 +121,14 @@ def find_exchanges(run: Run, operations: pl.DataFrame) -> pl.DataFrame:
     kernels = _told_by_operations(kernels, described.filter(pl.col("kind") == NCCL, ~pl.col("several")))
     calls = calls.join(described.filter(pl.col("kind") == MPI).drop("kind"), on="index", maintain_order="left")
     calls = calls.with_columns(operation=pl.col("name"), device=pl.lit(None, pl.Int64))
-    shown = [c for c in EXCHANGE if c not in ("ready", "last", "waited_for")]
-    both = pl.concat([frame.select(pl.col(c).cast(EXCHANGE[c]) for c in shown) for frame in (kernels, calls)])
+    own = {c: t for c, t in EXCHANGE.items() if c not in ("ready", "last", "waited_for")}
+    both = pl.concat([to_schema(frame, own) for frame in (kernels, calls)])
     arrivals = latest_arrivals(operations, ["kind", "index"])
     found = both.join(arrivals, on=["kind", "index"], how="left", maintain_order="left")
     found = found.with_columns(ready=pl.coalesce("last", "start").clip(pl.col("start"), pl.col("end")))
     waits = pl.col("ready") > pl.col("start")
     found = found.with_columns(waited_for=pl.when(waits).then("waited_for"))
-    return found.select(pl.col(c).cast(t) for c, t in EXCHANGE.items()).sort("start", "row", maintain_order=True)
+    return to_schema(found, EXCHANGE).sort("start", "row", maintain_order=True)
 
 
 def with_last(waits: pl.DataFrame, found: pl.DataFrame, **columns: str) -> pl.DataFrame:
@@ -192,9 +193,7 @@ def communication(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
         .agg(pl.len().alias("activities"), *sums, alike)
         .with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL_OPERATIONS))
     )
-    both = pl.concat(
-        [part.select(pl.col(c).cast(t) for c, t in COMMUNICATION.items()) for part in (every, by_operation)]
-    )
+    both = pl.concat([to_schema(part, COMMUNICATION) for part in (every, by_operation)])
     return both.sort(pl.col("operation") != ALL_OPERATIONS, "rank", "communicator", "operation", nulls_last=True)
 
 
@@ -249,4 +248,4 @@ def waiting_matrix(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataF
     sums = timed.group_by("rank", "waited_for").agg(
         activities=pl.len(), waiting_ns=pl.sum("ns"), uncertain_ns=pl.col("ns").filter("uncertain").sum()
     )
-    return sums.select(pl.col(c).cast(t) for c, t in WAITING_MATRIX.items()).sort("rank", "waited_for")
+    return to_schema(sums, WAITING_MATRIX).sort("rank", "waited_for")

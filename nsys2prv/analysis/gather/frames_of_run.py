@@ -51,6 +51,7 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, NVTX_DOMAIN, block_and_name, is_labelled
 from nsys2prv.model.interning import STREAM
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
 from nsys2prv.run.hosts import find_hosts
@@ -67,6 +68,8 @@ ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
 TIMED = ("task", "device", "row", "start", "end", "kind", "name", "class", "instant")
 # Columns of WORK that say when and by which thread an activity was launched.
 LAUNCHED_BY = {"launched": pl.Int64(), "caller_row": pl.Int64()}
+# The number of the report that a row is from, beside the columns of a frame until the reports are joined.
+OF_REPORT = {"report": pl.Int64()}
 COPIES, MEMSETS, GRAPHS = "memory copies", "memset", "CUDA graphs"
 
 
@@ -209,7 +212,7 @@ def _work_of(
                 (pl.col("end") - pl.col("start")).alias("whole_ns"),
                 *(_payload(plan, r, part) if "bytes" in columns else ()),
             )
-            parts.append(full.select(*(pl.col(c).cast(t) for c, t in parts[0].schema.items())))
+            parts.append(to_schema(full, parts[0].schema))
     work = pl.concat(parts)
     if not LAUNCHED_BY.keys() & columns.keys():
         return work.select(pl.lit(r, pl.Int64).alias("report"), *columns)
@@ -295,7 +298,7 @@ def _calls(plan: Plan, span: Span | None, other: bool = False) -> pl.DataFrame:
 
 def _named_calls(plan: Plan, r: int, kind: str, key: str, part: pl.DataFrame) -> pl.DataFrame:
     named = part.with_columns(label_texts(plan, r, key, part["value"]).alias("name"), pl.lit(kind, TEXT).alias("kind"))
-    return named.select("report", *(pl.col(c).cast(t) for c, t in CALLS.items()))
+    return to_schema(named, {**OF_REPORT, **CALLS})
 
 
 def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
@@ -308,16 +311,16 @@ def _ranges(plan: Plan, span: Span | None) -> pl.DataFrame:
 def _named_ranges(plan: Plan, r: int, key: str, part: pl.DataFrame) -> pl.DataFrame:
     found = block_and_name(key)
     if found is None or found[0] is not NVTX_DOMAIN:
-        return pl.DataFrame(schema={"report": pl.Int64(), **RANGES})
+        return pl.DataFrame(schema={**OF_REPORT, **RANGES})
     # Nearly every range may have a text of its own.
     text = label_texts(plan, r, key, part["value"], pl.String()).alias("text")
     named = part.with_columns(text, pl.lit(found[1], TEXT).alias("domain"))
-    return named.select("report", *(pl.col(c).cast(t) for c, t in RANGES.items()))
+    return to_schema(named, {**OF_REPORT, **RANGES})
 
 
 def _once(plan: Plan, parts: list[pl.DataFrame], columns: Mapping[str, pl.DataType]) -> pl.DataFrame:
     """Join parts in order of start. Rows that two reports of one process recorded count once. Empties `parts`."""
-    schema = {"report": pl.Int64(), **columns}
+    schema = {**OF_REPORT, **columns}
     frame = pl.concat([pl.DataFrame(schema=schema), *parts])
     parts.clear()
     if plan.objects.shared:

@@ -21,6 +21,7 @@ from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import THREAD
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.report import schema
 from nsys2prv.report.report import open_report
 from nsys2prv.run.places import PROFILER_THREAD
@@ -62,7 +63,7 @@ def read_host_samples(plan: Plan, span: Span | None = None) -> pl.DataFrame:
                     own = piece.with_columns(time, process=process_of(pl.col("globalTid")), family=pl.lit(family))
                     inside = pl.lit(True) if span is None else pl.col("time").is_between(*span, closed="left")
                     placed = _placed(plan, r, own.filter(inside), threads)
-                    parts.append(placed.select(pl.col(c).cast(t) for c, t in HOST_SAMPLE.items()))
+                    parts.append(to_schema(placed, HOST_SAMPLE))
     return pl.concat(parts)
 
 

@@ -14,6 +14,7 @@ from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.edges import NO_EDGE, EdgeKind
 from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, work_of_node
 from nsys2prv.intervals.spans import Indices, Mask, Spans
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.trace_rows import NO_ROW
 
 COMPUTE, TRANSFER, LAUNCH_LATENCY = "compute", "transfer", "launch latency"
@@ -65,7 +66,7 @@ def critical_path(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     ended[last != NO_NODE] = graph.time[last[last != NO_NODE]]
     rest = pl.DataFrame({"span": span, "start": ended, "end": window.end}).with_columns(kind=pl.lit(UNEXPLAINED, TEXT))
     both = pl.concat([pieces, rest], how="diagonal").filter(pl.col("end") > pl.col("start"))
-    return both.select(pl.col(c).cast(t) for c, t in PIECE.items()).sort("start")
+    return to_schema(both, PIECE).sort("start")
 
 
 def _last_nodes(graph: Graph, window: Spans) -> Indices:

@@ -16,6 +16,7 @@ from nsys2prv.analysis.graph.nodes import NO_NODE, begin_node, end_node, numbere
 from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import STREAM_WAIT_EVENT
+from nsys2prv.model.schemas import to_schema
 
 # Work that overlaps for a larger part of the earlier one of its stream runs beside it, as kernels of a CUDA graph do.
 MOST_OVERLAP = 0.5
@@ -64,7 +65,7 @@ def find_markers(run: Run, streams: Streams, blocking: pl.DataFrame, first: int)
     found = markers.join(nodes, on=["record_stream", "record_called"], how="left", maintain_order="left")
     found = found.unique("node", keep="first", maintain_order=True)
     times = _completed(run, found, first)
-    return found.with_columns(time=pl.Series(times)).select(pl.col(c).cast(t) for c, t in MARKER.items())
+    return to_schema(found.with_columns(time=pl.Series(times)), MARKER)
 
 
 def _completed(run: Run, markers: pl.DataFrame, first: int) -> Times:

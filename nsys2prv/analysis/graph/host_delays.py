@@ -15,6 +15,7 @@ from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.nodes import NO_NODE
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Times
+from nsys2prv.model.schemas import to_schema
 
 # Lowest delay (ns), as a share of what is usual, and as a share of the usual iteration: less than that is jitter.
 LEAST_DELAY_NS, LEAST_SHARE_OF_USUAL, LEAST_SHARE_OF_ITERATION = 100_000, 0.5, 0.02
@@ -49,7 +50,7 @@ def host_delays(run: Run, graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
     lasting = float((steps["end"] - steps["start"]).median() or 0)  # type: ignore[arg-type]
     least = max(LEAST_DELAY_NS, LEAST_SHARE_OF_ITERATION * lasting)
     found = delayed.filter(pl.col("delay") > pl.max_horizontal(pl.lit(least), LEAST_SHARE_OF_USUAL * pl.col("usual")))
-    return found.select(pl.col(c).cast(t) for c, t in HOST_DELAY.items()).sort("start", "row")
+    return to_schema(found, HOST_DELAY).sort("start", "row")
 
 
 def without_delays(delays: pl.DataFrame, along: Times) -> Times:

@@ -15,6 +15,7 @@ from nsys2prv.analysis.graph.polling import LONGEST_GAP, outside
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, first_of_equals
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
+from nsys2prv.model.schemas import to_schema
 
 # Host instants: `row` is the thread; `launches`: device work is launched here; `ends`: a call ends here that waited or
 # communicated; `mpi`: by MPI.
@@ -126,7 +127,7 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
         launches_into_full_queues(run).with_columns(record_time=nothing, record_stream=nothing),
         _blocking_polls(run, streams, polling, every),
     ]
-    return pl.concat([part.select(pl.col(c).cast(t) for c, t in BLOCKING_CALL.items()) for part in parts])
+    return pl.concat([to_schema(part, BLOCKING_CALL) for part in parts])
 
 
 def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Streams) -> pl.DataFrame:
@@ -254,7 +255,7 @@ def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> p
             for side in ("start", "end")
         ),
     ]
-    every = pl.concat([p.select(pl.col(c).cast(t) if c in p.columns else c for c, t in INSTANT.items()) for p in parts])
+    every = pl.concat([to_schema(p, INSTANT) for p in parts])
     # Two sorts by one column each, and a reduction of rows in order: groups of two keys take three times as long.
     ordered = every.sort("time").sort("row", maintain_order=True)
     first = np.flatnonzero(np.logical_or(*(first_of_equals(ordered[c].to_numpy()) for c in ("row", "time"))))

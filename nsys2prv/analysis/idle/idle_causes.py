@@ -18,6 +18,7 @@ from nsys2prv.analysis.graph.nodes import begin_node
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span
+from nsys2prv.model.schemas import to_schema
 
 LAUNCH_STARVED, DEPENDENCY, COMMUNICATING = "launch-starved", "dependency", "communication"
 HOST_SYNCHRONIZATION = "host synchronization"
@@ -62,7 +63,7 @@ def idle_causes(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     whole = whole.with_columns(pl.col("idle_ns", *CAUSES).fill_null(0), span=pl.lit(None, pl.Int64))
     by_span = devices.join(every.group_by("device", "span").agg(sums), on="device")
     both = pl.concat([whole.select("device", *IDLE_CAUSES), by_span.select("device", *IDLE_CAUSES)])
-    return both.sort("device", "span").select(pl.col(c).cast(t) for c, t in IDLE_CAUSES.items())
+    return to_schema(both.sort("device", "span"), IDLE_CAUSES)
 
 
 def idle_parts(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
@@ -73,7 +74,7 @@ def idle_parts(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     idle = difference(axis.spread(window), covered_by(axis, work, "device"))
     found = _taken_apart(run, graph.device_waits, _before_next(graph, work, axis, idle))
     span = pl.Series("span", np.searchsorted(window.end, found["end"].to_numpy(), side="left"))
-    return found.with_columns(span).select(pl.col(c).cast(t) for c, t in IDLE_PART.items())
+    return to_schema(found.with_columns(span), IDLE_PART)
 
 
 def _before_next(graph: Graph, work: pl.DataFrame, axis: Axis, idle: Spans) -> pl.DataFrame:

@@ -11,6 +11,7 @@ from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.interval_frames import covered, covered_by, covered_time, whole_with_ns
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, first_of_equals, one_span, overlapping
+from nsys2prv.model.schemas import to_schema
 
 # `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
 # most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main
@@ -56,7 +57,7 @@ def longest_gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans
         .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
     )
     ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
-    return ordered.select(pl.col(c).cast(t) for c, t in IDLE_GAPS.items())
+    return to_schema(ordered, IDLE_GAPS)
 
 
 def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFrame:

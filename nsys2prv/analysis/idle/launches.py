@@ -13,6 +13,7 @@ from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import length, whole_with_ns
 from nsys2prv.families.source import CLOCK_SLACK
 from nsys2prv.intervals.spans import Mask, Spans, Times
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.trace_rows import NO_ROW
 
 # Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
@@ -115,7 +116,7 @@ def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     }
     table = timed.group_by(by).agg(**figures) if by else timed.select(**figures)
     lacking = [pl.lit(None).alias(c) for c in ("rank", "name") if c not in by]
-    return table.with_columns(lacking).select(pl.col(c).cast(t) for c, t in LAUNCH.items())
+    return to_schema(table.with_columns(lacking), LAUNCH)
 
 
 def queues(run: Run, window: Spans) -> pl.DataFrame:
@@ -130,7 +131,7 @@ def queues(run: Run, window: Spans) -> pl.DataFrame:
     # What waits in one span of the window and in another one may wait at once between them.
     longest = whole_with_ns(lengths, window).group_by(by).agg(longest=pl.col("waiting").max())
     found = table.join(longest, on=by, how="left").sort("rank", label, "stream").with_columns(stream=label)
-    return found.select(pl.col(c).cast(t) for c, t in QUEUE.items())
+    return to_schema(found, QUEUE)
 
 
 def _is_in(times: Times, spans: Spans) -> Mask:

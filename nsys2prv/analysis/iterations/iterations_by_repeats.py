@@ -10,6 +10,7 @@ from nsys2prv.analysis.frames import GRAPH, KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.iterations.phases import OCCURRENCE
 from nsys2prv.families.mpi.mpi import CALL_CLASSES
 from nsys2prv.families.mpi.mpi_messages import TAKES_MESSAGE
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.milestone_kinds import (
     CALLS_OF_MPI,
     LAUNCHED_WORK,
@@ -39,7 +40,7 @@ def find_repeats(run: Run) -> Repeats | None:
         return None
     steps = numbered_steps(milestone.of(repeating.steps))
     occurring = steps.select("start", "end", "number", task="process", repeat=0, text=pl.lit(milestone.name))
-    steps = occurring.select(pl.col(c).cast(t) for c, t in OCCURRENCE.items())
+    steps = to_schema(occurring, OCCURRENCE)
     return Repeats(milestone.name, steps, milestone.kind in CALLS_OF_MPI)
 
 
@@ -48,7 +49,7 @@ def _device_work(run: Run) -> pl.DataFrame:
     of_optimizer, kind = pl.col("family").cast(pl.String) == OPTIMIZER, pl.col("kind")
     of_milestone = milestone_kind(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL)
     work = launched.with_columns(of_milestone, process="task")
-    return work.select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())
+    return to_schema(work, LAUNCHED_WORK)
 
 
 def _calls(run: Run) -> pl.DataFrame:
@@ -58,4 +59,4 @@ def _calls(run: Run) -> pl.DataFrame:
     kind = pl.coalesce(pl.when(name.str.contains(pattern)).then(number) for number, pattern in patterns)
     calls = run.calls.filter(pl.col("kind").cast(pl.String) == MPI).with_columns(kind=kind).drop_nulls("kind")
     calls = calls.with_columns(process="task", launched="start", bytes=None)
-    return calls.select(pl.col(c).cast(t) for c, t in LAUNCHED_WORK.items())
+    return to_schema(calls, LAUNCHED_WORK)

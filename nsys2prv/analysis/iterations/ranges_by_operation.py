@@ -16,6 +16,7 @@ from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.lanes import crossing_lanes
 from nsys2prv.intervals.nesting import innermost, nesting
 from nsys2prv.intervals.spans import one_span, reach_before, time_in
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.steady import Window
 
 PERCENTILES = (50, 90, 99)
@@ -77,9 +78,7 @@ def range_sums(work: pl.DataFrame, main: pl.DataFrame) -> pl.DataFrame:
     on_device = _device_time(launched)
     names = numbers.select("number", "range").unique("number")
     table = names.join(on_host, on="number").join(on_device, left_on="number", right_on="range", how="left")
-    sums = table.select(pl.col(c).cast(t) for c, t in RANGE_SUMS.items()).with_columns(
-        pl.col("launched", "device_ns").fill_null(0)
-    )
+    sums = to_schema(table, RANGE_SUMS).with_columns(pl.col("launched", "device_ns").fill_null(0))
     return sums.sort("device_ns", "range", descending=[True, False])
 
 

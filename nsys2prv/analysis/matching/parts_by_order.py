@@ -26,6 +26,7 @@ from nsys2prv.analysis.matching.messages_by_ends import messages_by_ends
 from nsys2prv.analysis.matching.rooted_by_order import rooted_by_order, without_smaller_groups
 from nsys2prv.families.nccl.nccl_calls import KERNEL_WORD
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.matching.arrivals import with_rooted_arrivals
 
 MESSAGE_KINDS = {"Send": SEND, "Recv": RECEIVE}
@@ -117,7 +118,7 @@ def _parts(matched: pl.DataFrame, first: int, clock_error: int) -> pl.DataFrame:
     has_root = pl.col("root") != NO_ROOT
     with_root = with_rooted_arrivals(told.filter(has_root), ["operation"], clock_error)
     both = pl.concat([told.filter(~has_root), with_root]).sort("operation", "task")
-    return both.select(pl.col(c).cast(t) for c, t in PART.items())
+    return to_schema(both, PART)
 
 
 def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.ncu.join import kernels_of
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.report.ncu.figures import PIPES
 
 # `kernels`: those with all figures needed; `of`: all kernels of the class; `ns`: time of `kernels` in the run;
@@ -98,7 +99,7 @@ def _with_rates(sums: pl.DataFrame) -> pl.DataFrame:
     memory = (pl.col("flop") == 0) | (pl.col("flop_byte") < ridge)
     known = pl.col("peak_bytes_s").is_not_null() & (pl.col("peak_flop_s").is_not_null() | (pl.col("flop") == 0))
     bound = pl.when(known & memory).then(pl.lit("memory")).when(known).then(pl.lit("compute"))
-    return rates.with_columns(bound=bound).select(pl.col(c).cast(t) for c, t in ROOFLINE.items())
+    return to_schema(rates.with_columns(bound=bound), ROOFLINE)
 
 
 def roofs(run: Run) -> dict[str, float]:

@@ -16,6 +16,7 @@ from nsys2prv.analysis.predict.joins import find_joins
 from nsys2prv.analysis.predict.model import Model, ready_times
 from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, narrow, replay
 from nsys2prv.intervals.spans import Times, first_of_equals
+from nsys2prv.model.schemas import to_schema
 
 # Iterations and their times (ns): from the begin of an iteration to that of the next one, or to its own end without a
 # next one. Without iterations there is one row, with null, for all of the run.
@@ -158,7 +159,7 @@ def _beside(model: Model, kernels: Times, times: Times) -> Times:
 
 def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     both = measured.rename({"ns": "measured_ns"}).with_columns(found["ns"].alias("predicted_ns"))
-    return both.select(pl.col(c).cast(t) for c, t in PREDICTED.items())
+    return to_schema(both, PREDICTED)
 
 
 def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
