@@ -11,6 +11,7 @@ from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import Judgment
 from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures, differs, unit_of_figure, words_of_figure
 from nsys2prv.cli.text_table import aligned, printable
+from nsys2prv.model.basis import basis
 
 HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
 # Longest text of a cell.
@@ -75,7 +76,7 @@ def _window(run: RunFigures) -> str:
 
 
 def _heading(comparison: Comparison) -> str:
-    sums = "an iteration" if all(comparison.iterations) else "the window"
+    sums = basis(all(comparison.iterations))
     return f"times of devices, overlap, memory operations, classes and kernels: sums over the ranks in {sums}"
 
 

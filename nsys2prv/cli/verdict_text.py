@@ -25,6 +25,7 @@ from nsys2prv.analysis.sentences import (
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
 from nsys2prv.commands.run_name import run_name
+from nsys2prv.model.basis import after_figure
 from nsys2prv.model.words import short
 
 # Size of the screen, in characters and lines; and the longest text of inputs in commands.
@@ -123,7 +124,7 @@ def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequ
     findings = [one for one in analysis.findings if not _told_above(one, analysis)]
     if not findings:
         return ["", f"No {'other ' * bool(analysis.findings)}findings."], ()
-    unit = "an iteration" if analysis.window.iterations else "in the window"
+    unit = after_figure(bool(analysis.window.iterations))
     shown = ["", f"Findings, by what they cost {unit}:"]
     for number, finding in enumerate(findings):
         block = [*_block(finding, run)]

@@ -6,6 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
+from nsys2prv.model.basis import basis
 
 HEAD = ("iteration", "repeat", "measured ms", "predicted ms", "gain ms")
 
@@ -14,9 +15,9 @@ def prediction_text(found: Prediction) -> str:
     """Return a prediction as a sentence, then a table of the iterations that change most, and their sum."""
     percent = f"{100 * abs(found.gain):.1f} %"
     change = "no difference" if float(percent[:-2]) == 0 else f"{percent} {'less' if found.gain > 0 else 'more'}"
-    what = "the window" if found.iterations["iteration"].null_count() else "an iteration"
+    of_iterations = not found.iterations["iteration"].null_count()
     lines = [
-        f"With {', '.join(found.changes)} {what} takes {ms(round(found.iteration_ns))} ms instead of "
+        f"With {', '.join(found.changes)} {basis(of_iterations)} takes {ms(round(found.iteration_ns))} ms instead of "
         f"{ms(round(found.measured_ns))} ms: {change} (means).",
         f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most.",
     ]
@@ -24,7 +25,7 @@ def prediction_text(found: Prediction) -> str:
         f"{printable(change)} changes nothing here: the run has none of it, or has it so already."
         for change in found.without_effect
     ]
-    return "\n".join(lines if what == "the window" else [*lines, *_iterations(found.iterations)])
+    return "\n".join([*lines, *_iterations(found.iterations)] if of_iterations else lines)
 
 
 def _iterations(every: pl.DataFrame) -> list[str]:

@@ -21,6 +21,7 @@ from nsys2prv.analysis.sentences import (
     untold_defects,
     window_name,
 )
+from nsys2prv.model.basis import after_figure
 from nsys2prv.model.units import unit_of, words_of
 from nsys2prv.model.version import VERSION
 
@@ -90,7 +91,7 @@ def findings(analysis: Analysis, name: str, side: int) -> str:
     """Return all findings, the worst first; those with a place in time link to it. `side`: number of the run."""
     if not analysis.findings:
         return "<p>No findings.</p>"
-    unit = "an iteration" if analysis.window.iterations else "in the window"
+    unit = after_figure(bool(analysis.window.iterations))
     items = "".join(_finding(one, analysis, name, side) for one in analysis.findings)
     return f'<p class="note">Findings, by what they cost {unit}.</p><ol class="findings">{items}</ol>'
 

@@ -17,6 +17,7 @@ from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.run_figures import differs, unit_of_figure, words_of_figure
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.intervals.spans import Span
+from nsys2prv.model.basis import basis
 from nsys2prv.model.palette import FAMILY_BLOCKS, KIND_COLORS
 from nsys2prv.model.units import FRACTION, MS, NUMBER, Unit
 from nsys2prv.page import detail, head
@@ -95,7 +96,7 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
     if changes:
         heads = {"a_ns": f"A {MS.sign}", "b_ns": f"B {MS.sign}"}
         yield table_of(ShownTable("comparison", "significance", "Changes, and their significance", heads), changes)
-    sums = "an iteration" if all(comparison.iterations) else "the window"
+    sums = basis(all(comparison.iterations))
     titles = {
         MS: ("times", f"Times of A and B: sums over the ranks in {sums}"),
         FRACTION: ("efficiencies", "Efficiencies of A and B"),

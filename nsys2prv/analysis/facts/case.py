@@ -27,6 +27,7 @@ from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_wit
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
+from nsys2prv.model.basis import after_figure
 from nsys2prv.model.units import text_ms
 from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
@@ -107,7 +108,7 @@ class Case:
     @property
     def unit(self) -> str:
         """Return the words after a cost."""
-        return "an iteration" if self.analysis.window.iterations else "in the window"
+        return after_figure(bool(self.analysis.window.iterations))
 
     @property
     def in_window(self) -> str:
