@@ -62,7 +62,7 @@ class Explanation(NamedTuple):
 
     def as_json(self, run: Run) -> dict[str, Any]:
         """Return all tables as JSON values."""
-        rank = pl.col("task").replace_strict(run.ranks, default=None, return_dtype=pl.Int64).alias("rank")
+        rank = run.rank_of("task").alias("rank")
         pieces = self.path.with_columns(rank, ns=pl.col("end") - pl.col("start")).sort(
             "ns", "start", descending=[True, False]
         )

@@ -269,6 +269,10 @@ class Run(NamedTuple):
         """Return the rank of a task."""
         return self.tasks[task].rank
 
+    def rank_of(self, column: str) -> pl.Expr:
+        """Return the ranks of the tasks in a column; null for a task that the run does not have."""
+        return pl.col(column).replace_strict(self.ranks, default=None, return_dtype=pl.Int64)
+
 
 def devices_of(run: Run) -> pl.DataFrame:
     """Return the devices of a run: device (its index in Run.devices), rank, host and gpu."""

@@ -72,7 +72,7 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     least = pl.lit(LEAST_SHARE_OF_ITERATION * length)
     late = spread.filter(pl.col("delay") > pl.max_horizontal(least, LEAST_SPREADS * pl.col("spread")))
     return late.select(
-        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        rank=run.rank_of("task"),
         iteration="number",
         repeat="repeat",
         phase="phase",

@@ -46,11 +46,9 @@ WAITING_OF_GPUS = {
 
 def exposed_waits(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFrame:
     """Return EXPOSED by rank, rank waited for, their devices, kind and operation. `exchanges`: EXCHANGE."""
-    ranks = {
-        name: pl.col(column).replace_strict(run.ranks, default=None, return_dtype=pl.Int64)
-        for name, column in (("rank", "task"), ("waited_for", "waited_for"))
-    }
-    parts = _late_devices(_parts(run, since_recorded(run, exchanges), window)).with_columns(**ranks)
+    parts = _late_devices(_parts(run, since_recorded(run, exchanges), window)).with_columns(
+        rank=run.rank_of("task"), waited_for=run.rank_of("waited_for")
+    )
     parts = parts.filter(pl.sum_horizontal("waiting_ns", "unrecorded_ns", "transfer_ns") > 0)
     sums = [known_sum("bytes"), *(pl.col(c).sum() for c in EXPOSED if c.endswith("_ns"))]
     key = ("rank", "waited_for", "device", "late_device")

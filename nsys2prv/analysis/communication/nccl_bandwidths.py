@@ -34,7 +34,7 @@ def nccl_bandwidths(run: Run, window: Spans) -> pl.DataFrame:
     whole = work.filter(pl.col("ns") == pl.col("whole_ns"))
     named = whole.drop_nulls(["communicator", "operation", "bytes"])
     known = named.select(
-        pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64).alias("rank"),
+        run.rank_of("task").alias("rank"),
         pl.col("communicator", "operation").cast(pl.String),
         "bytes",
         "ns",

@@ -39,7 +39,7 @@ def overlap(run: Run, work: pl.DataFrame, window: Spans) -> pl.DataFrame:
     collectives = work.filter(pl.col("kind") == NCCL).with_columns(
         operation,
         pl.col("communicator").cast(pl.String),
-        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        rank=run.rank_of("task"),
     )
     whole = collectives.with_columns(communicator=pl.lit(None, pl.String), operation=pl.lit(ALL_OPERATIONS))
     table = pl.concat([_overlapped(part, computing, axis, window) for part in (whole, collectives)])

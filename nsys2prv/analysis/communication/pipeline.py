@@ -132,11 +132,10 @@ def _stages(
     times = [c for c in STAGE if c.endswith("_ns")]
     means = apart.group_by("task").agg(pl.len().alias("iterations"), pl.col(times).mean())
     count = _microbatches(_sent_by_first(run, chain, messages, steps), whole.select(_KEY).unique().rows())
-    ranks = {task: run.rank(task) for task in chain}
     stages = means.with_columns(
         pipeline=pl.lit(number),
         stage=pl.col("task").replace_strict({task: n for n, task in enumerate(chain)}, return_dtype=pl.Int64),
-        rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64),
+        rank=run.rank_of("task"),
         microbatches=pl.lit(count),
         bubble=1 - pl.col("useful_ns") / pl.col("window_ns"),
         ideal=pl.lit((len(chain) - 1) / (count + len(chain) - 1)),

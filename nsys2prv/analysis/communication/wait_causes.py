@@ -82,7 +82,7 @@ def wait_causes(
     both = pl.concat(sums).group_by("task", "label").agg(pl.col("ns").sum().round())
     both = both.join(counts, on=["task", "label"], how="left").with_columns(
         pl.col("ranks", "iterations").fill_null(0),
-        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        rank=run.rank_of("task"),
         of_iterations=pl.lit(pl.concat(iterations).n_unique()),
     )
     named = both.hstack(labels[both["label"]])

@@ -172,7 +172,7 @@ def communication(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataFr
     start, ready, end = (time_in(window, exchanges[c].to_numpy()) for c in ("start", "ready", "end"))
     hidden = _overlapped(run, exchanges, window)
     timed = exchanges.with_columns(
-        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        rank=run.rank_of("task"),
         hosts=_hosts(run, exchanges),
         ns=pl.Series(end - start),
         waiting_ns=pl.Series(ready - start),
@@ -241,9 +241,11 @@ def waiting_matrix(run: Run, exchanges: pl.DataFrame, window: Spans) -> pl.DataF
     """
     waits = exchanges.filter(pl.col("ready") > pl.col("start"))
     start, ready = (time_in(window, waits[c].to_numpy()) for c in ("start", "ready"))
-    rank = {c: pl.col(c).replace_strict(run.ranks, default=None, return_dtype=pl.Int64) for c in ("task", "waited_for")}
     timed = waits.select(
-        rank=rank["task"], waited_for=rank["waited_for"], uncertain=_uncertain(run), ns=pl.Series(ready - start)
+        rank=run.rank_of("task"),
+        waited_for=run.rank_of("waited_for"),
+        uncertain=_uncertain(run),
+        ns=pl.Series(ready - start),
     ).filter(pl.col("ns") > 0)
     sums = timed.group_by("rank", "waited_for").agg(
         activities=pl.len(), waiting_ns=pl.sum("ns"), uncertain_ns=pl.col("ns").filter("uncertain").sum()

@@ -51,7 +51,7 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
     host and device may differ.
     """
     timed = _started(run, window).select(
-        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        rank=run.rank_of("task"),
         name=pl.col("name").cast(pl.String),
         wait=pl.col("start") - pl.col("launched"),
         call=pl.col("call") / pl.len().over("caller_row", "launched"),
@@ -121,7 +121,7 @@ def _summed(timed: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
 
 def queues(run: Run, window: Spans) -> pl.DataFrame:
     """Return QUEUE of each stream, by rank and stream."""
-    rank = pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64)
+    rank = run.rank_of("task")
     waiting = waiting_work(run).with_columns(rank=rank)
     inside = whole_with_ns(waiting.rename({"begin": "start"}), window)
     by, total = ["rank", "stream"], max(window.total(), 1)

@@ -75,7 +75,7 @@ def iterations(
     on_device = bool((launched["kind"] == NCCL).any())
     named = table.with_columns(
         pl.col(_DEVICE_TIMES).fill_null(0),
-        rank=pl.col("task").replace_strict(run.ranks, return_dtype=pl.Int64),
+        rank=run.rank_of("task"),
         iteration="number",
         steady=pl.col("steady").fill_null(window.name != STEADY),
         start_ns="start",
