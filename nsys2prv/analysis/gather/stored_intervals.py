@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from nsys2prv.analysis.frames import TEXT
 from nsys2prv.analysis.recording.undrawn import undrawn_tasks
 from nsys2prv.families.nvtx.nvtx import FAMILY as NVTX
 from nsys2prv.families.registry import FAMILIES
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Mask, Span
+from nsys2prv.model.event_types import EVENT_TYPES, is_labelled
 from nsys2prv.pipeline.store.spill import read_spill
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill, Summary
@@ -108,3 +110,21 @@ def merged_intervals(plan: Plan, r: int, spill: Spill, span: Span | None, other:
         **{c: pl.Series(values) for c, values in (("start", start), ("end", end), ("row", row), ("task", task))},
     )
     return merged if drawn.all() else merged.filter(pl.Series(drawn))
+
+
+def label_texts(plan: Plan, r: int, key: str, values: pl.Series, kind: pl.DataType = TEXT) -> pl.Series:
+    """Look up the labels of an event type, as `kind`, by the report's numbers; `unknown` without a number."""
+    if not is_labelled(key):
+        return values.replace_strict(dict(EVENT_TYPES[key].values), default="unknown", return_dtype=kind)
+    texts = pl.Series(["unknown", *plan.summaries[r].labels.get(key, ())], dtype=kind)
+    return texts.gather(values.fill_null(0))
+
+
+def by_slot(
+    plan: Plan, r: int, frame: pl.DataFrame, make: Callable[[str, pl.DataFrame], pl.DataFrame]
+) -> list[pl.DataFrame]:
+    """Make a frame of the intervals of each slot of a report: `make` is given the key of its events, and the rows."""
+    slots = plan.summaries[r].slots
+    if frame["slot"].n_unique() == 1:
+        return [make(slots[frame["slot"][0]], frame)]
+    return [make(slots[int(s)], part) for (s,), part in frame.group_by("slot", maintain_order=True)]

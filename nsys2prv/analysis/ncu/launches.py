@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.frames import KERNEL, NCCL, TEXT
-from nsys2prv.analysis.gather.frames_of_run import ACTIVITY, kernel_kinds, label_texts, launch_times
-from nsys2prv.analysis.gather.stored_intervals import KINDS, analyzed_spills, merged_intervals
+from nsys2prv.analysis.gather.stored_intervals import KINDS, analyzed_spills, label_texts, merged_intervals
+from nsys2prv.analysis.gather.work_of_run import ACTIVITY, kernel_kinds, launch_times
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.report.ncu.names import name_key

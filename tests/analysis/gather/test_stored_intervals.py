@@ -11,7 +11,7 @@ from analysis_cases import SAMPLES
 import nsys2prv
 from nsys2prv.analysis.frames import Run, restricted
 from nsys2prv.analysis.gather import stored_intervals
-from nsys2prv.analysis.gather.frames_of_run import _in_order
+from nsys2prv.analysis.gather.joined_reports import _in_order
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.model.limits import Limits
 from nsys2prv.run.report_summary import Spill
