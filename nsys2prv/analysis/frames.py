@@ -189,7 +189,11 @@ class Sampled(NamedTuple):
 
 
 class Run(NamedTuple):
-    """All data of a run for analysis. `active`: as `Plan.active`."""
+    """All data of a run for analysis.
+
+    `active`: the time of all device activity; without any, of MPI calls; else of all events. `duration` (ns): of the
+    trace.
+    """
 
     tasks: tuple[AnalyzedTask, ...]
     devices: tuple[Device, ...]

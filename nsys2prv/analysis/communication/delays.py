@@ -15,7 +15,7 @@ from nsys2prv.analysis.frames import MPI, Run
 from nsys2prv.analysis.graph.device_waits import recorded_wait
 from nsys2prv.analysis.interval_frames import covered, covered_by, covered_time
 from nsys2prv.analysis.iterations.phases import phase_ranges, projected
-from nsys2prv.analysis.iterations.window import recorded
+from nsys2prv.analysis.iterations.window import first_and_last
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, time_in
@@ -53,7 +53,7 @@ def delays(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
     """
     if steps["task"].n_unique() < 2:
         return pl.DataFrame(schema=DELAY)
-    times = recorded(run)
+    times = first_and_last(run)
     begun = max((times[task][0] for task in run.rank_tasks if task in times), default=0)
     early = steps.filter(pl.col("start") < begun)
     later = steps.join(early, on=["repeat", "number"], how="anti", maintain_order="left")

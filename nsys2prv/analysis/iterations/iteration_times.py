@@ -11,7 +11,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import MPI, NCCL, Run
 from nsys2prv.analysis.interval_frames import covered_by, covered_time
 from nsys2prv.analysis.iterations.phases import PHASES, occurrences, projected, with_phase
-from nsys2prv.analysis.iterations.window import kept_iterations
+from nsys2prv.analysis.iterations.window import iterations_frame
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
 from nsys2prv.run.steady import STEADY, Window
@@ -69,7 +69,7 @@ def iterations(
     table = _with_mpi(run, steps).join(_device_times(by_device, devices), on=_KEY, how="left")
     for times in _phase_times(launched, main, devices):
         table = table.join(times, on=_KEY, how="left")
-    steady = kept_iterations(window).with_columns(steady=pl.lit(True))
+    steady = iterations_frame(window.iterations).with_columns(steady=pl.lit(True))
     table = table.join(steady, on=["number", "repeat"], how="left")
     # One basis for the whole table: device time where any of it has collectives, else host time.
     on_device = bool((launched["kind"] == NCCL).any())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -12,22 +12,22 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.run.steady import ITERATION_PART, STEADY, Window, all_recorded, steady_window
 
 
-def recorded(run: Run) -> dict[int, tuple[int, int]]:
-    """Return the first and the last instant (ns) that each task of a run recorded anything."""
+def first_and_last(run: Run) -> dict[int, tuple[int, int]]:
+    """Return the first and the last instant (ns) of each task in the frames, of a chosen part if there is one."""
     parts = [f.select("task", "start", "end") for f in (run.work, run.calls, run.ranges)]
     times = pl.concat(parts).group_by("task").agg(pl.col("start").min(), pl.col("end").max())
     return {int(task): (int(start), int(end)) for task, start, end in times.rows()}
 
 
 def recordings(run: Run) -> Mapping[int, Span]:
-    """Return from when to when (ns) each task of a run was recorded, by its first and its last event.
+    """Return from when to when (ns) each task was recorded in all of the run, also where a part of it was chosen.
 
-    The times are those of all of the run, also where a part of it was chosen. They are empty where that part alone is
-    known: there, nothing tells a rank that did nothing from one that did not record.
+    That is from its first to its last event. The times are empty where the chosen part alone is known: there, nothing
+    tells a rank that did nothing from one that did not record.
     """
     if run.recorded or run.chosen:
         return run.recorded
-    return {task: Span(*times) for task, times in recorded(run).items()}
+    return {task: Span(*times) for task, times in first_and_last(run).items()}
 
 
 def steady(run: Run, main: pl.DataFrame, steps: pl.DataFrame, launched: pl.DataFrame) -> Window:
@@ -36,7 +36,7 @@ def steady(run: Run, main: pl.DataFrame, steps: pl.DataFrame, launched: pl.DataF
     `main`: all ranges of the tasks' main threads; `steps`: OCCURRENCE of the iterations; `launched`: the work of each
     (see `phases.projected`).
     """
-    times = recorded(run)
+    times = first_and_last(run)
     # The end of a chosen time is no end of the recording.
     border = run.chosen[1] if run.chosen and run.chosen[1] < run.duration else None
     ends = {task: end for task, (_, end) in times.items() if end != border}
@@ -60,9 +60,9 @@ def _cut_iterations(run: Run, steps: pl.DataFrame) -> pl.DataFrame | None:
     return pl.concat([one.select("repeat", "number") for one in (projected(launched, steps), of_range)]).unique()
 
 
-def kept_iterations(window: Window) -> pl.DataFrame:
-    """Return the iterations of a window's steady part: number, repeat."""
-    return pl.DataFrame(list(window.iterations), schema={"number": pl.Int64(), "repeat": pl.Int64()}, orient="row")
+def iterations_frame(iterations: Sequence[tuple[int, int]]) -> pl.DataFrame:
+    """Return iterations, each given as (number, repeat), with columns of these names."""
+    return pl.DataFrame(list(iterations), schema={"number": pl.Int64(), "repeat": pl.Int64()}, orient="row")
 
 
 def iteration_parts(
@@ -71,7 +71,8 @@ def iteration_parts(
     """Return ITERATION_PART. `last`: when each task recorded its last event (ns); the others as for `steady`."""
     key = ["task", "repeat", "number"]
     work = launched.group_by(key).agg(first=pl.col("start").min(), last=pl.col("end").max())
-    # A range that is open when recording stops is drawn to the last event, and so are the ranges around it.
+    # Ranges that are open when recording stops are drawn to the last event. So an iteration that ends there with other
+    # ranges was open, while one that ends there alone may have ended by itself.
     ends = pl.col("task").replace_strict(last, default=None, return_dtype=pl.Int64)
     # Of millions of ranges few end so late.
     lasting = main.select("task", "end").filter(pl.col("end") >= ends)
@@ -81,7 +82,7 @@ def iteration_parts(
 
 
 def kept_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
-    """Return the occurrences of the steady iterations; for another window, of all iterations."""
+    """Return OCCURRENCE of the steady iterations; for another window, of all iterations. `steps`: of all."""
     if window.name != STEADY:
         return steps
-    return steps.join(kept_iterations(window), on=["number", "repeat"], how="semi", maintain_order="left")
+    return steps.join(iterations_frame(window.iterations), on=["number", "repeat"], how="semi", maintain_order="left")

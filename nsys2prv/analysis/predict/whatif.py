@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.communication.contention import beside_communication
+from nsys2prv.analysis.iterations.window import iterations_frame
 from nsys2prv.analysis.predict.change import Change, parse_change
 from nsys2prv.analysis.predict.changed_lengths import changed_lengths
 from nsys2prv.analysis.predict.joins import find_joins
@@ -182,5 +183,5 @@ def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
     timed = timed.sort("repeat", "iteration")
     if not model.kept:
         return timed
-    kept = pl.DataFrame(list(model.kept), schema={"iteration": pl.Int64(), "repeat": pl.Int64()}, orient="row")
+    kept = iterations_frame(model.kept).rename({"number": "iteration"})
     return timed.join(kept, on=["iteration", "repeat"], how="semi", maintain_order="left")

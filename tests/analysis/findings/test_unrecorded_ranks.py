@@ -9,7 +9,7 @@ from programs import UNIT, program
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run, restricted
-from nsys2prv.analysis.iterations.window import recorded
+from nsys2prv.analysis.iterations.window import first_and_last
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.sentences import window_name
 from nsys2prv.intervals.spans import Span
@@ -75,7 +75,7 @@ def test_ranks_that_come_late_after_they_began_to_record_are_late() -> None:
 
 def test_where_only_one_rank_was_recorded_nobody_waits_for_others() -> None:
     run = begun_later()
-    whole = {task: Span(*times) for task, times in recorded(run).items()}
+    whole = {task: Span(*times) for task, times in first_and_last(run).items()}
     part = restricted(run._replace(recorded=whole), 600 * UNIT, 1600 * UNIT)
     found = asked(part, "steady")
     assert window_name(found) == "the time in which only rank 0 recorded"
