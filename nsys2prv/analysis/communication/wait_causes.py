@@ -9,6 +9,8 @@ large-scale parallel applications").
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
@@ -64,36 +66,53 @@ def wait_causes(
     labels, number = _labels(run, graph, host_labels(run, graph, main, steps))
     ways = find_ways(graph, number, labels.height)
     unexplained = labels.select((pl.col("kind") == UNEXPLAINED) & (pl.col("name") == "")).to_series().arg_true()[0]
-    sums, counted, iterations = [], [], []
-    for own in waits.iter_slices(WAITS_AT_ONCE):
-        parts, rest = _parts(graph, ways, own)
-        excess = [_excess(ways, parts), rest.with_columns(label=pl.lit(unexplained, pl.Int16)).select(*_EXCESS)]
-        charged = _charged(own, pl.concat(excess))
-        sums.append(charged.group_by("task", "label").agg(pl.col("ns").sum()))
-        counts = charged.filter(pl.col("ns") >= SHORTEST_COUNTED_WAIT_NS)
-        counted.append(counts.select("task", "label", "waiting", "iteration").unique())
-        iterations.append(charged["iteration"].drop_nulls().unique())
+    parts = [_charged_sums(graph, ways, own, unexplained) for own in waits.iter_slices(WAITS_AT_ONCE)]
+    sums, counted, iterations = (pl.concat(part) for part in zip(*parts, strict=True))
     others = pl.col("waiting").filter(pl.col("waiting") != pl.col("task")).n_unique()
-    counts = (
-        pl.concat(counted)
-        .group_by("task", "label")
-        .agg(ranks=others, iterations=pl.col("iteration").drop_nulls().n_unique())
-    )
-    both = pl.concat(sums).group_by("task", "label").agg(pl.col("ns").sum().round())
+    counts = counted.group_by("task", "label").agg(ranks=others, iterations=pl.col("iteration").drop_nulls().n_unique())
+    both = sums.group_by("task", "label").agg(pl.col("ns").sum().round())
     both = both.join(counts, on=["task", "label"], how="left").with_columns(
         pl.col("ranks", "iterations").fill_null(0),
         rank=run.rank_of("task"),
-        of_iterations=pl.lit(pl.concat(iterations).n_unique()),
+        of_iterations=pl.lit(iterations["iteration"].n_unique()),
     )
     named = both.hstack(labels[both["label"]])
     lasting = to_schema(named, CAUSE).filter(pl.col("ns") > 0)
     return lasting.sort("ns", "rank", "kind", "name", descending=[True, False, False, False])
 
 
-def _waits(run: Run, graph: Graph, exchanges: pl.DataFrame, steps: pl.DataFrame, window: Spans) -> pl.DataFrame:
-    """Return wait (number), waiting (task), ns inside the window, nodes of both arrivals (node, late), and `iteration`.
+class _ChargedSums(NamedTuple):
+    """Some waits, charged to what caused them (see _charged) and summed.
 
-    `iteration`: number of the iteration in which the waiting activity was launched (null: none).
+    `sums`: task, label and ns; `counted`: task, label, waiting and iteration of what is long enough to count, each
+    once; `iterations`: all of them, each once.
+    """
+
+    sums: pl.DataFrame
+    counted: pl.DataFrame
+    iterations: pl.DataFrame
+
+
+def _charged_sums(graph: Graph, ways: Ways, waits: pl.DataFrame, unexplained: int) -> _ChargedSums:
+    """Charge some waits to what caused them. `unexplained`: the label of what is not explained."""
+    parts, rest = _parts(graph, ways, waits)
+    excess = [_excess(ways, parts), rest.with_columns(label=pl.lit(unexplained, pl.Int16)).select(*_EXCESS)]
+    charged = _charged(waits, pl.concat(excess))
+    counted = charged.filter(pl.col("ns") >= SHORTEST_COUNTED_WAIT_NS)
+    return _ChargedSums(
+        charged.group_by("task", "label").agg(pl.col("ns").sum()),
+        counted.select("task", "label", "waiting", "iteration").unique(),
+        charged.select("iteration").drop_nulls().unique(),
+    )
+
+
+def _waits(run: Run, graph: Graph, exchanges: pl.DataFrame, steps: pl.DataFrame, window: Spans) -> pl.DataFrame:
+    """Return a row for each wait with a length inside the window, of which both arrivals have nodes.
+
+    Columns: `wait`, its number; `waiting`, the task; `ns`, its length inside the window; `node` and `late`, the nodes
+    at which the waiting task and the late one arrived; `iteration`, the number of the one in which the waiting activity
+    was launched (null: none). Where the late activity could begin later than the other one, both nodes are those that
+    let them begin (see _could_begin).
     """
     known = since_recorded(run, exchanges)
     since, ready = (time_in(window, known[c].to_numpy()) for c in ("since", "ready"))
@@ -154,9 +173,10 @@ def _with_iterations(waits: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
 
 
 def _parts(graph: Graph, ways: Ways, waits: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return _PART of both ways of each wait back to the point in common, and the excess before it by task.
+    """Return _PART of both ways of each wait, back to the point in common, and what of the excess is before all parts.
 
-    Where the ways have no point in common, the later begin of one is not explained.
+    That rest has wait, task and ns. It is 0 but for ways without a point in common: there, nothing explains that one
+    begins later. Each turn of the loop takes one of the two ways back by the part on one task.
     """
     first = ways.first
     late, early = waits["late"].to_numpy().copy(), waits["node"].to_numpy().copy()
@@ -167,7 +187,7 @@ def _parts(graph: Graph, ways: Ways, waits: pl.DataFrame) -> tuple[pl.DataFrame,
         apart = (begins[0] != begins[1]) & ((before[0] >= 0) | (before[1] >= 0))
         if not apart.any():
             break
-        # The way that changes rank later steps back.
+        # The way whose part on its task began later goes back.
         steps = apart & (before[0] >= before[1]), apart & (before[0] < before[1])
         for moves, ends, begin, sign in zip(steps, (late, early), begins, (1, -1), strict=True):
             parts.append(_part(graph, wait[moves], sign, ends[moves]))
@@ -186,7 +206,7 @@ def _part(graph: Graph, wait: Indices, sign: int, high: Indices) -> pl.DataFrame
 
 
 def _excess(ways: Ways, parts: pl.DataFrame) -> pl.DataFrame:
-    """Return _EXCESS of the parts."""
+    """Return _EXCESS of the parts: by how much the late rank's way took longer for each label."""
     wanted, at = np.unique(parts["high"].to_numpy(), return_inverse=True)
     sums, pieces = ways.sums_from(wanted), [pl.DataFrame(schema=_EXCESS)]
     for label in range(sums.shape[1]):
@@ -197,9 +217,10 @@ def _excess(ways: Ways, parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _labels(run: Run, graph: Graph, host: pl.DataFrame) -> tuple[pl.DataFrame, WayLabels]:
-    """Return kind and name of the labels, names beyond the MOST_NAMES longest as ``, and each node's label.
+    """Return kind and name of the labels, and the label of each node.
 
-    `host`: see host_labels. One label is UNEXPLAINED without a name.
+    The names with the longest times are told apart, MOST_NAMES of them; the others of their kind share the name ``.
+    One label is UNEXPLAINED without a name. `host`: see host_labels.
     """
     parts, key = [], ["kind", "name"]
     for first in range(0, len(graph.time), NODES_AT_ONCE):

@@ -102,14 +102,15 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     kinds = pl.Series([*(str(_KINDS[kind]) for kind in EdgeKind), UNEXPLAINED], dtype=TEXT)
     binds = graph.binds[nodes]
     unknown = (binds == NO_EDGE) | (np.isin(binds, _LAGS) & (graph.lag(nodes) > LONGEST_EXPLAINED_LAG_NS))
-    work = np.where(graph.is_work(nodes), work_of_node(nodes), NO_NODE)
+    of_work = graph.is_work(nodes)
     chosen = run.work.select("kind", "family", "name")
-    described = chosen[np.maximum(work, 0)] if graph.works else chosen.clear(len(nodes))
-    running = pl.Series((binds == EdgeKind.RUN) & (work != NO_NODE))
+    described = chosen[np.where(of_work, work_of_node(nodes), 0)] if graph.works else chosen.clear(len(nodes))
+    # Where the work itself runs, its kind tells; else the edge that binds, if its lag is not too long to be explained.
+    running = pl.Series((binds == EdgeKind.RUN) & of_work)
     transfer, copies, compute = (pl.lit(c, TEXT) for c in (TRANSFER, COPYING, COMPUTE))
     runs = pl.when(pl.col("kind") == NCCL).then(transfer).when(pl.col("kind") == COPY).then(copies)
     own = described.with_columns(
-        pl.when(pl.Series(work != NO_NODE)).then("name").alias("name"),
+        pl.when(pl.Series(of_work)).then("name").alias("name"),
         runs=runs.otherwise(compute),
         usual=kinds.gather(np.where(unknown, len(EdgeKind), binds)),
     )

@@ -21,10 +21,10 @@ WayLabels = npt.NDArray[np.int16]
 
 
 class Ways(NamedTuple):
-    """The ways of a graph. `up`: the node before on the way (NO_NODE: none); `first`: the first node of the way.
+    """The ways of a graph. `up`: the node before each one on its way (NO_NODE: none); `first`: the first of its way.
 
-    `label`, `length`: of each node, from the one before on the way; `stops`: nodes with known sums, in order; `is_stop`
-    marks them; `sums`: of each stop and label (ns).
+    `label`, `length`: of the piece that ends at each node (ns); `stops`: nodes with known sums, in order; `is_stop`
+    marks them; `sums`: of each stop and label, back to the first node of its way (ns).
     """
 
     up: Nodes
@@ -45,28 +45,43 @@ class Ways(NamedTuple):
 
 def find_ways(graph: Graph, label: WayLabels, labels: int) -> Ways:
     """Find the ways of a graph. `label`: of each node, a number below `labels`."""
-    number = graph.binding.dtype
     own = (graph.binding != NO_NODE) & (graph.task[graph.binding] == graph.task)
-    up = np.where(own, graph.binding, NO_NODE).astype(number)
-    first = np.where(own, up, np.arange(len(up), dtype=number))
-    depth = own.astype(np.int32)
+    up = np.where(own, graph.binding, NO_NODE).astype(graph.binding.dtype)
+    first, depth = _first_and_depth(up)
+    is_stop = depth % STRIDE == STRIDE - 1
+    del own, depth
+    stops = np.flatnonzero(is_stop)
+    ways = Ways(up, first, label, graph.lag(), stops, is_stop, np.zeros((0, labels), dtype=np.int64))
+    return ways._replace(sums=_sums_of_stops(ways))
+
+
+def _first_and_depth(up: Nodes) -> tuple[Nodes, npt.NDArray[np.int32]]:
+    """Return the first node of each node's way, and how many nodes the way has before the node.
+
+    By doubling: each turn goes on from a node that is twice as far back as that of the turn before.
+    """
+    first = np.where(up != NO_NODE, up, np.arange(len(up), dtype=up.dtype))
+    depth = (up != NO_NODE).astype(np.int32)
     while not np.array_equal(further := first[first], first):
         depth += depth[first]
         first = further
-    is_stop = depth % STRIDE == STRIDE - 1
-    del own, depth
-    length = graph.lag()
-    stops = np.flatnonzero(is_stop)
-    ways = Ways(up, first, label, length, stops, is_stop, np.zeros((0, labels), dtype=np.int64))
-    sums, before = _to_stop(ways, stops)
-    # Each stop adds the sums of the next one, then of the one after as many stops as are added up, and so on.
-    place = np.searchsorted(stops, before)
+    return first, depth
+
+
+def _sums_of_stops(ways: Ways) -> Times:
+    """Return the sums from each stop back to the first node of its way. `ways`: without these sums.
+
+    By doubling: each stop adds the sums of the next one, then of the one after as many stops as are added up, and so
+    on.
+    """
+    sums, before = _to_stop(ways, ways.stops)
+    place = np.searchsorted(ways.stops, before)
     on = np.flatnonzero(before != NO_NODE)
     while len(on):
         sums[on] += sums[place[on]]
         before[on], place[on] = before[place[on]], place[place[on]]
         on = on[before[on] != NO_NODE]
-    return ways._replace(sums=sums)
+    return sums
 
 
 def _to_stop(ways: Ways, nodes: Indices) -> tuple[Times, Indices]:

@@ -81,47 +81,61 @@ def find_joins(graph: Graph) -> Joins:
     """Find the joins of a graph, and put its forks in blocks. Forks of one time are in one block."""
     nodes, number = graph.order, np.result_type(graph.order, graph.edges.source)
     place_of_node = _inverse(nodes)
-    first = graph.before[nodes] == NO_NODE
-    is_join = first.copy()
+    begins_chain = graph.before[nodes] == NO_NODE
+    is_join = begins_chain.copy()
     is_join[place_of_node[graph.edges.target]] = True
     join_of_node = np.cumsum(is_join, dtype=number) - 1
     place_of_join = np.flatnonzero(is_join).astype(number)
     source_place, target = place_of_node[graph.edges.source], join_of_node[place_of_node[graph.edges.target]]
     by_target = np.argsort(target, kind="stable").astype(number)
     source_place, target = source_place[by_target], target[by_target]
-    is_fork = first[place_of_join]
+    is_fork = begins_chain[place_of_join]
     is_fork[join_of_node[source_place]] = True
-    time = graph.time[nodes[place_of_join[is_fork]]]
+    place_of_fork = place_of_join[is_fork]
+    time = graph.time[nodes[place_of_fork]]
     order, borders = _blocks(time)
-    position = _inverse(order.astype(number))
-    passed = np.cumsum(is_fork, dtype=number)
-    fork_of_join = position[passed - 1]
-    source = fork_of_join[join_of_node[source_place]]
-    # The next fork, at or behind the target.
-    following = passed[target] - is_fork[target]
-    chained = np.append(~first[place_of_join[is_fork]], False)
-    ends = np.flatnonzero(is_fork[target] | chained[following])
-    waiting = position[following[ends]]
-    by_fork = np.lexsort((source[ends], waiting))
-    waiting, ends = waiting[by_fork], ends[by_fork].astype(number)
-    bundles = np.flatnonzero(first_of_equals(waiting) | first_of_equals(source[ends]))
-    before = np.where(chained[:-1], np.append(NO_NODE, position[:-1])[: len(position)], NO_NODE)[order]
-    forks = Forks(
+    fork_of_join = _inverse(order.astype(number))[np.cumsum(is_fork) - 1]
+    edges = CrossingEdges(by_target, source_place, fork_of_join[join_of_node[source_place]], target)
+    longest = max(LONGEST_RUN_NS, 2 << int(graph.time.max(initial=0)).bit_length())
+    forks = _forks(time, begins_chain[place_of_fork], is_fork, edges, order.astype(number), borders, longest)
+    return Joins(
+        *(nodes, np.flatnonzero(begins_chain), join_of_node, place_of_join, fork_of_join, is_fork),
+        edges=edges,
+        forks=forks,
+    )
+
+
+def _forks(
+    time: Times, begins_chain: Mask, is_fork: Mask, edges: CrossingEdges, order: Nodes, borders: Indices, longest: int
+) -> Forks:
+    """Return the forks in `order` of their blocks, with `borders` of these, and the edges for which each waits.
+
+    `time`, `begins_chain`: of each fork, in order of chain and time; `is_fork`: of each join; `longest`: see Forks.
+    """
+    position, target = _inverse(order), edges.target_join
+    # The next fork at or behind each target, and whether it goes on with the chain of the fork before it.
+    following = np.cumsum(is_fork, dtype=order.dtype)[target] - is_fork[target]
+    goes_on = np.append(~begins_chain, False)
+    ends = np.flatnonzero(is_fork[target] | goes_on[following])
+    waiting, source = position[following[ends]], edges.source_fork[ends]
+    by_fork = np.lexsort((source, waiting))
+    waiting, source, ends = waiting[by_fork], source[by_fork], ends[by_fork].astype(order.dtype)
+    bundles = np.flatnonzero(first_of_equals(waiting) | first_of_equals(source))
+    before = np.where(goes_on[:-1], np.append(NO_NODE, position[:-1])[: len(position)], NO_NODE)[order]
+    return Forks(
         time=time[order],
-        before=before.astype(number),
+        before=before.astype(order.dtype),
         borders=borders,
         edges=ends,
         bundle_begins=bundles,
-        bundle_source=source[ends[bundles]],
+        bundle_source=source[bundles],
         bundle_target=waiting[bundles],
-        longest=max(LONGEST_RUN_NS, 2 << int(graph.time.max(initial=0)).bit_length()),
+        longest=longest,
     )
-    edges = CrossingEdges(by_target, source_place, source, target)
-    return Joins(nodes, np.flatnonzero(first), join_of_node, place_of_join, fork_of_join, is_fork, edges, forks)
 
 
 def _blocks(time: Times) -> tuple[Indices, Indices]:
-    """Return the order of forks by block, and where blocks begin in it, with the number of forks. `time`: theirs."""
+    """Return the order of forks by block, and where blocks begin in it, with the number of forks. `time`: of each."""
     by_time = np.sort(time)
     begins = np.unique(by_time[::FORKS_OF_BLOCK])
     order: Indices = np.argsort(np.searchsorted(begins, time, side="right"), kind="stable")
