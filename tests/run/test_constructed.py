@@ -15,7 +15,7 @@ from polars.testing import assert_frame_equal
 from runs import FOLDERS, SINGLE, Runs, Translated, parameters, records, reports_of
 
 import nsys2prv
-from nsys2prv.analysis.graph.instants import streams_of
+from nsys2prv.analysis.graph.streams import streams_of
 
 
 def translate(reports: list[Path], folder: Path, **how: object) -> Translated:

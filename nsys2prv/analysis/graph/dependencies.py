@@ -16,11 +16,12 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.frames import MPI, NCCL, Run
+from nsys2prv.analysis.graph.blocking_calls import blocking_calls, until_staged
 from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.device_order import find_markers, lane_edges, marker_edges, one_after_another, soon_after
 from nsys2prv.analysis.graph.device_waits import device_waits
 from nsys2prv.analysis.graph.edges import LEAST_SILENCE_NS, NO_EDGE, USUAL_LAG, EdgeKind, Edges, edges_of, joined
-from nsys2prv.analysis.graph.instants import blocking_calls, instant_nodes, instants_of, streams_of, until_staged
+from nsys2prv.analysis.graph.instants import instant_nodes, instants_of
 from nsys2prv.analysis.graph.nodes import (
     NO_NODE,
     Nodes,
@@ -33,6 +34,7 @@ from nsys2prv.analysis.graph.nodes import (
     numbers_to,
 )
 from nsys2prv.analysis.graph.polling import polls
+from nsys2prv.analysis.graph.streams import streams_of
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
 from nsys2prv.run.matching.arrivals import ROLES

@@ -11,8 +11,9 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.edges import LONGEST_FOLLOWING_LAG_NS, EdgeKind, Edges, edges_of
-from nsys2prv.analysis.graph.instants import Streams, instant_nodes, launched_before, work_of_streams
+from nsys2prv.analysis.graph.instants import instant_nodes
 from nsys2prv.analysis.graph.nodes import NO_NODE, begin_node, end_node, numbered
+from nsys2prv.analysis.graph.streams import Streams, launched_before, work_of_streams
 from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import STREAM_WAIT_EVENT
@@ -35,7 +36,7 @@ MARKER = {
 
 
 def find_markers(run: Run, streams: Streams, blocking: pl.DataFrame, first: int) -> pl.DataFrame:
-    """Return MARKER in order of stream and call, with nodes from `first` on. `blocking`: see instants.BLOCKING_CALL."""
+    """Return MARKER in order of stream and call, with nodes from `first` on. `blocking`: see BLOCKING_CALL."""
     waits = run.waits.filter((pl.col("kind") == STREAM_WAIT_EVENT) & pl.col("record_time").is_not_null())
     recorded = pl.concat([frame.select("task", "record_time", "record_stream") for frame in (waits, blocking)])
     records = recorded.drop_nulls().select(

@@ -1,6 +1,6 @@
 """Calls in which a host thread waits for its device. All analysis takes those of device_waits, but for four places:
 
-- instants.blocking_calls also takes copies, frees and launches that return only when device work is done. It looks for
+- blocking_calls also takes copies, frees and launches that return only when device work is done. It looks for
   all work for which a host waits.
 - Case.host_waits of facts also takes MPI, other calls named Synchronize and long CUDA calls. It looks for all time
   that a host has to spare.

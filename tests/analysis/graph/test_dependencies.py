@@ -16,13 +16,14 @@ import nsys2prv
 from nsys2prv.analysis.communication.contention import slowdown
 from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import CALLS, TEXT, WAIT, WORK, Run
+from nsys2prv.analysis.graph.blocking_calls import blocking_calls
 from nsys2prv.analysis.graph.critical_path import critical_path
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.host_delays import HOST_DELAY, host_delays, without_delays
-from nsys2prv.analysis.graph.instants import blocking_calls, streams_of
 from nsys2prv.analysis.graph.nodes import NO_NODE
 from nsys2prv.analysis.graph.polling import polls
+from nsys2prv.analysis.graph.streams import streams_of
 from nsys2prv.analysis.idle.idle_causes import CAUSES, idle_causes
 from nsys2prv.analysis.iterations.phases import OCCURRENCE
 from nsys2prv.analysis.predict.change import parse_change

@@ -10,7 +10,7 @@ from analysis_cases import Analysed, Find, run_of, sql, work_of
 from nsys2prv.analysis.communication.nccl_bandwidths import nccl_bandwidths
 from nsys2prv.analysis.frames import CALLS as CALLS_SCHEMA
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.graph.instants import streams_of
+from nsys2prv.analysis.graph.streams import streams_of
 from nsys2prv.analysis.idle.launches import launches, queues
 from nsys2prv.analysis.kernels import memory_sums, summary
 from nsys2prv.intervals.spans import Spans, one_span
