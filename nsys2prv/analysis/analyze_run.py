@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import polars as pl
@@ -23,12 +23,12 @@ from nsys2prv.analysis.iterations.located import locate, no_range
 from nsys2prv.analysis.iterations.phases import named, occurrences, phase_window, projected
 from nsys2prv.analysis.iterations.ranges_by_operation import range_sums, ranges_in
 from nsys2prv.analysis.iterations.window import kept_steps
-from nsys2prv.analysis.kernels import SUMMARY, memory_sums, summary, with_rank
 from nsys2prv.analysis.metrics.fit_columns import column_spans
 from nsys2prv.analysis.metrics.metrics_by_class import MetricFit, Sums, fold_borders, pooled, solve, sum_up
 from nsys2prv.analysis.ncu.tables import ncu_figures, with_figures
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.recording.missing import missing_data
+from nsys2prv.analysis.sums_by_name import SUMMARY, memory_sums, sums_by_rank, with_rank
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
 from nsys2prv.run.steady import Window
@@ -64,8 +64,10 @@ def analyze_run(run: Run, question: Question) -> Analysis:
         delays=delays(run, main, steps.clear() if found_by else kept_steps(steps, window)),
         overlap=overlap(run, work, spans),
         metrics=fits,
-        kernels=with_figures(_sums(ranked.filter(pl.col("kind") != COPY), ["class", "name"]), ranked, run, profiled),
-        classes=_sums(ranked, ["family"]),
+        kernels=with_figures(
+            sums_by_rank(ranked.filter(pl.col("kind") != COPY), ["class", "name"]), ranked, run, profiled
+        ),
+        classes=sums_by_rank(ranked, ["family"]),
         memory=memory_sums(copies, ["name"]),
         memory_kinds=memory_sums(copies, ["name", "memory"]),
         launches=launches(run, spans),
@@ -112,26 +114,15 @@ def _host_times(frame: pl.DataFrame, window: Window, *by: str) -> pl.DataFrame:
 
 def _api_sums(run: Run, window: Window) -> pl.DataFrame:
     calls = pl.concat([_host_times(c, window, "kind", "name") for c in (run.calls, run.other_calls)])
-    return _sums(with_rank(calls, run.ranks), ["kind", "name"])
+    return sums_by_rank(with_rank(calls, run.ranks), ["kind", "name"])
 
 
 def _nvtx_sums(run: Run, window: Window) -> pl.DataFrame:
     """Return sums of ranges by the names that `nsys stats` gives them: `DOMAIN:TEXT`, without a domain `:TEXT`."""
-    sums = _sums(with_rank(_host_times(run.ranges, window, "domain", "text"), run.ranks), ["domain", "text"])
+    sums = sums_by_rank(with_rank(_host_times(run.ranges, window, "domain", "text"), run.ranks), ["domain", "text"])
     domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
     tagged = sums.select("rank", pl.format("{}:{}", domain, "text").alias("name"), *SUMMARY)
     return tagged.sort("rank", "total_ns", "name", descending=[False, True, False], nulls_last=False)
-
-
-def _sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-    """Return sums per rank, and over all ranks with `rank` null."""
-    over_all, ranks = summary(frame, by), frame["rank"].unique()
-    if len(ranks) == 1:
-        # With one rank its sums are those over all ranks, and grouping millions of calls takes long.
-        per_rank = over_all.select(pl.lit(ranks[0], pl.Int64).alias("rank"), pl.all())
-    else:
-        per_rank = summary(frame, ["rank", *by])
-    return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
 
 
 def _metric_fits(run: Run, work: pl.DataFrame, spans: Spans, steps: pl.DataFrame, by: str) -> Iterator[MetricFit]:

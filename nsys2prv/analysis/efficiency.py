@@ -65,7 +65,7 @@ def efficiency(work: pl.DataFrame, devices: Sequence[Device], window: Spans, ncc
     useful, busy = (
         axis.sums(covered_by(axis, own, "device", window)).tolist() for own in (work.filter(_is_useful(nccl)), work)
     )
-    return of_times([DeviceTime(*one) for one in zip(devices, useful, busy, strict=True)], window.total())
+    return efficiency_of_times([DeviceTime(*one) for one in zip(devices, useful, busy, strict=True)], window.total())
 
 
 def efficiency_by_occurrence(
@@ -85,7 +85,7 @@ def efficiency_by_occurrence(
     found = {}
     for repeat, number, ns in windows.rows():
         times = [DeviceTime(device, *known.get((repeat, number, n), (0, 0))) for n, device in enumerate(devices)]
-        found[repeat, number] = of_times(times, ns)
+        found[repeat, number] = efficiency_of_times(times, ns)
     return found
 
 
@@ -94,7 +94,7 @@ def _is_useful(nccl: NcclAs) -> pl.Expr:
     return pl.col("kind").is_in([*USEFUL_KINDS, NCCL] if nccl == "useful" else USEFUL_KINDS)
 
 
-def of_times(times: Sequence[DeviceTime], window_ns: int) -> Efficiency:
+def efficiency_of_times(times: Sequence[DeviceTime], window_ns: int) -> Efficiency:
     """Return the efficiencies of the devices' times."""
     most = max((t.useful_ns for t in times), default=0)
     busiest = max((t.busy_ns for t in times), default=0)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.kernels import NVIDIA
+from nsys2prv.analysis.sums_by_name import NVIDIA
 
 
 class _Report(NamedTuple):

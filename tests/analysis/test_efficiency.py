@@ -8,7 +8,7 @@ from analysis_cases import Analysed, Find, sql, work_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nsys2prv.analysis.efficiency import DeviceTime, efficiency, of_times
+from nsys2prv.analysis.efficiency import DeviceTime, efficiency, efficiency_of_times
 from nsys2prv.analysis.frames import Device
 from nsys2prv.intervals.spans import Spans, one_span
 
@@ -69,7 +69,7 @@ def test_no_work_is_no_efficiency() -> None:
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**12), st.integers(0, 10**12)), min_size=1, max_size=8))
 def test_the_product_holds_for_any_times(times: list[tuple[int, int]]) -> None:
-    found = of_times([DeviceTime(GPUS[0], a, a + b) for a, b in times], 10**13)
+    found = efficiency_of_times([DeviceTime(GPUS[0], a, a + b) for a, b in times], 10**13)
     assert found.parallel == pytest.approx(found.load_balance * found.communication * found.orchestration)
 
 

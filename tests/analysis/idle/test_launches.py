@@ -12,7 +12,7 @@ from nsys2prv.analysis.frames import CALLS as CALLS_SCHEMA
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.streams import streams_of
 from nsys2prv.analysis.idle.launches import launches, queues
-from nsys2prv.analysis.kernels import memory_sums, summary
+from nsys2prv.analysis.sums_by_name import memory_sums, summary
 from nsys2prv.intervals.spans import Spans, one_span
 
 ALL = one_span(0, 100)

@@ -40,6 +40,17 @@ def summary(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     return shares.select(*by, *SUMMARY).sort(*ordered, "total_ns", *by, descending=down)
 
 
+def sums_by_rank(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
+    """Return rank, `by` and SUMMARY (see summary): over all ranks, with `rank` null, then by rank."""
+    over_all, ranks = summary(frame, by), frame["rank"].unique()
+    if len(ranks) == 1:
+        # With one rank its sums are those over all ranks, and grouping millions of calls takes long.
+        per_rank = over_all.select(pl.lit(ranks[0], pl.Int64).alias("rank"), pl.all())
+    else:
+        per_rank = summary(frame, ["rank", *by])
+    return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
+
+
 def _with_bytes(table: pl.DataFrame, frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Add to a summary of memory operations their `bytes` and `gb_s`: bytes over time, of those with bytes.
 
