@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.model.frames import ANCHOR
+from nsys2prv.model.schemas import to_schema
 
 # Highest number of collectives of one communicator, and of messages of each direction, in a report's sample.
 MOST_ANCHORS_KEPT = 4096
@@ -23,7 +24,7 @@ class AnchorSample:
 
     def add(self, family: str, anchors: pl.DataFrame) -> None:
         """Take in anchors (columns of ANCHOR) that a family found in one slice. A family finds messages all at once."""
-        known = anchors.select(pl.col(c).cast(t) for c, t in ANCHOR.items())
+        known = to_schema(anchors, ANCHOR)
         known = known.drop_nulls(["communicator", "sequence", "start", "end"])
         every = pl.concat([self._rows[family], known]) if family in self._rows else known
         # The last operation of a communicator gives their number. Dropping the others early leaves the same sample.

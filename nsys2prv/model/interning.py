@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.model.global_ids import process_of, tid_of
+from nsys2prv.model.schemas import to_schema
 
 # Integers lie close where there are at most so many from the lowest to the highest for each row.
 CLOSE = 8
@@ -198,7 +199,7 @@ class Members:
             return pl.DataFrame(schema=MEMBER)
         facts = pl.concat(self._said).group_by("id").agg(pl.all().max())
         known = self._interner.table.join(facts, on="id", how="left", maintain_order="left")
-        return known.select(pl.col(c).cast(t) for c, t in MEMBER.items())
+        return to_schema(known, MEMBER)
 
 
 class Labels:

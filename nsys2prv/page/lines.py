@@ -26,6 +26,7 @@ from nsys2prv.model.palette import (
     Color,
     operation_block,
 )
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.page.encoding import HIGHEST
 
 DEVICE, MAIN, THREAD = "device", "main", "thread"
@@ -106,7 +107,7 @@ def timeline(analysis: Analysis) -> Timeline:
         _calls(analysis, rows),
         _ranges(run, rows),
     ]
-    activities = pl.concat([part.select(pl.col(c).cast(t) for c, t in ACTIVITY.items()) for part in parts])
+    activities = pl.concat([to_schema(part, ACTIVITY) for part in parts])
     return Timeline(
         lines=_named(run, order, {row: task for task, row in threads}),
         activities=activities.sort("line", "start", "end", descending=[False, False, True], maintain_order=True),
@@ -194,4 +195,4 @@ def _path(analysis: Analysis, devices: dict[int, int], rows: dict[int, int]) -> 
     of_row = {row: devices[device] for row, device in run.work.select("row", "device").unique("row").rows()}
     placed = pieces.select(_mapped("row", {**rows, **of_row}).alias("line"), "start", "end", "kind")
     placed = placed.with_columns(pl.col("line").forward_fill().backward_fill()).drop_nulls("line")
-    return joined_in_row(placed, "line", "kind").select(pl.col(c).cast(t) for c, t in PATH.items())
+    return to_schema(joined_in_row(placed, "line", "kind"), PATH)

@@ -15,6 +15,7 @@ from nsys2prv.intervals.shortest import end_of
 from nsys2prv.intervals.spans import Span, Spans, one_span, union
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import GPU, STREAM
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.model.words import short
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.milestones import ReportRepeats, choose_milestone, numbered_steps
@@ -190,7 +191,7 @@ def _repeated_parts(
     # Two reports of one process may have recorded the same steps.
     steps = numbered_steps(pl.concat(own).unique(["process", "start"], maintain_order=True))
     parts = steps.with_columns(task="process", repeat=0, open=pl.lit(False))
-    return parts.select(pl.col(c).cast(t) for c, t in ITERATION_PART.items())
+    return to_schema(parts, ITERATION_PART)
 
 
 def _of_tasks(rows: pl.DataFrame, task_of: Mapping[int, int]) -> pl.DataFrame:

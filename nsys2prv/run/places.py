@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import GPU, STREAM, THREAD
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.tasks import RecordedProcess, Task
@@ -117,7 +118,7 @@ def _gpu_users(places: pl.DataFrame) -> pl.DataFrame:
     """Find the lowest task with work on each GPU: columns of GPU_USER."""
     streams = places.filter((pl.col("kind") == STREAM) & (pl.col("rows") > 0))
     users = streams.group_by("host", "gpu").agg(user=pl.col("task").min()).sort("host", "gpu")
-    return users.select(pl.col(c).cast(t) for c, t in GPU_USER.items())
+    return to_schema(users, GPU_USER)
 
 
 def assign_gpu_places(

@@ -13,6 +13,7 @@ import polars as pl
 
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Times
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.milestone_kinds import (
     CALLS_OF_MPI,
     OF_MESSAGE,
@@ -106,7 +107,7 @@ def _held(
     period = float(np.median(np.diff(milestones["start"].to_numpy())))
     each = {"milestones": milestones.height, "period": period, "activities": own.height / milestones.height}
     row = pl.DataFrame({**each, "orderly": orderly}).with_columns(keys)
-    repeating = row.select(pl.col(c).cast(t) for c, t in REPEATING.items())
+    repeating = to_schema(row, REPEATING)
     return repeating, between.with_columns(keys).select(*REPEATED_STEP)
 
 

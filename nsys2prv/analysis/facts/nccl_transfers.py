@@ -9,6 +9,7 @@ from nsys2prv.analysis.communication.waiting import EXCHANGE
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.frames import NCCL, WORK
 from nsys2prv.intervals.spans import time_in
+from nsys2prv.model.schemas import to_schema
 
 # NCCL kernels, with when and by which thread they were launched, and their grid. Times in ns: `transfer_ns` from when
 # the last rank came (see EXCHANGE) to the end, `exposed_ns` the part in which the device computes nothing, and
@@ -43,4 +44,4 @@ def nccl_transfers(case: Case) -> pl.DataFrame:
         exposed_ns=transfer - (computed["end"] - computed["ready"]),
         between_ns=computed["start"] - computed["before"],
     ).filter(pl.Series(inside, dtype=pl.Int64) == pl.col("end") - pl.col("start"))
-    return timed.select(pl.col(c).cast(t) for c, t in NCCL_TRANSFER.items())
+    return to_schema(timed, NCCL_TRANSFER)

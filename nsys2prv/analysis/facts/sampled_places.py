@@ -9,6 +9,7 @@ from nsys2prv.analysis.facts.gaps import idle_gaps, kept_time
 from nsys2prv.analysis.frames import SAMPLED, SampledPlaces
 from nsys2prv.analysis.idle.idle_gaps import activities_around
 from nsys2prv.errors import Nsys2prvError
+from nsys2prv.model.schemas import to_schema
 
 
 def sampled_places(analysis: Analysis) -> SampledPlaces:
@@ -36,7 +37,7 @@ def _counted(analysis: Analysis, samples: pl.DataFrame) -> pl.DataFrame:
         .with_columns(share=pl.col("samples") / pl.col("samples").sum().over("family"))
     )
     ordered = counted.sort("samples", *by, descending=[True, *(False for _ in by)])
-    return ordered.select(pl.col(c).cast(t) for c, t in SAMPLED.items())
+    return to_schema(ordered, SAMPLED)
 
 
 def _idle_of_threads(analysis: Analysis) -> pl.DataFrame:

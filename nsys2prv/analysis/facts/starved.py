@@ -18,6 +18,7 @@ from nsys2prv.analysis.iterations.phases import with_phase
 from nsys2prv.families.host.cuda_api import MANAGING_MEMORY
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, time_in
+from nsys2prv.model.schemas import to_schema
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: else, a thread allocated or freed memory; `system`: the thread that
@@ -181,4 +182,4 @@ def _by_iteration(gaps: pl.DataFrame, begins: pl.DataFrame, devices: pl.Series) 
             devices.alias("device").to_frame().join(begins.filter("steady").select("repeat", "number"), how="cross")
         )
         sums = steady.join(sums, on=by, how="left").with_columns(pl.col(*PARTS).fill_null(0))
-    return sums.select(pl.col(c).cast(t) for c, t in STARVED.items())
+    return to_schema(sums, STARVED)

@@ -12,6 +12,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.thresholds import HANDOVER, RECURS, VALUE_BYTES
 from nsys2prv.analysis.frames import CALLS, COPY, TO_HOST, Run
 from nsys2prv.analysis.interval_frames import whole_with_ns
+from nsys2prv.model.schemas import to_schema
 
 
 def value_waits(analysis: Analysis) -> pl.DataFrame:
@@ -48,4 +49,4 @@ def _waits(run: Run, device_waits: pl.DataFrame) -> pl.DataFrame:
     )
     after = (pl.col(c) >= pl.col("end") for c in ("next", "waits"))
     waits = followed.filter(pl.all_horizontal(each.fill_null(True) for each in after))
-    return waits.select(pl.col(c).cast(t) for c, t in CALLS.items()).sort("start")
+    return to_schema(waits, CALLS).sort("start")

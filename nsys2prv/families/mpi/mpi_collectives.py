@@ -11,6 +11,7 @@ from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, OPERATION_END, OperationEnds
 from nsys2prv.model.mpi_values import MPI_NUMBERS
+from nsys2prv.model.schemas import to_schema
 
 
 def numbered_collectives(source: Source, rows: pl.DataFrame) -> pl.DataFrame:
@@ -64,4 +65,4 @@ def _ends(source: Source, rows: pl.DataFrame, kind: int, activity: dict[str, pl.
         **activity,
     )
     placed = ends.with_columns(source.places.threads(ends["thread"]).alias("place"))
-    return OperationEnds(placed.select(pl.col(c).cast(t) for c, t in OPERATION_END.items()))
+    return OperationEnds(to_schema(placed, OPERATION_END))

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.families.source import Source
 from nsys2prv.model.global_ids import process_of
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.report import schema
 
 WORLD = "MPI_COMM_WORLD"
@@ -95,7 +96,7 @@ def _unknown(source: Source, calls: pl.DataFrame, known: pl.DataFrame) -> pl.Dat
         rank=pl.when(is_world).then("rank"),
         ranks=pl.lit(None),
     )
-    return named.select(pl.col(c).cast(t) for c, t in KNOWN_COMMUNICATOR.items())
+    return to_schema(named, KNOWN_COMMUNICATOR)
 
 
 def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:

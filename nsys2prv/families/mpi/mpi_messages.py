@@ -12,6 +12,7 @@ from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.line_tags import MPI_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.mpi_values import MPI_NUMBERS
+from nsys2prv.model.schemas import to_schema
 
 # Rows with equal values in these columns belong to one call.
 CALL_COLUMNS = ("globalTid", "start", "textId")
@@ -64,7 +65,7 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: 
         sequence=pl.int_range(1, pl.len() + 1).over("member", "kind", "peer", "tag")
     )
     placed = ordered.with_columns(source.places.threads(ordered["thread"]).alias("place"))
-    return OperationEnds(placed.select(pl.col(c).cast(t) for c, t in OPERATION_END.items()))
+    return OperationEnds(to_schema(placed, OPERATION_END))
 
 
 def _directed(rows: pl.DataFrame) -> pl.DataFrame:

@@ -42,6 +42,7 @@ from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import FROM_CALLS, UNKNOWN_GPU
 from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
@@ -231,7 +232,7 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
         .otherwise(pl.coalesce("began", "start")),
         ended=end_of("ended", "began"),
     )
-    return OperationEnds(ends.select(pl.col(c).cast(t) for c, t in frames.OPERATION_END.items()))
+    return OperationEnds(to_schema(ends, frames.OPERATION_END))
 
 
 def _count(report: Report) -> int:

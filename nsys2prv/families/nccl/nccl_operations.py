@@ -32,6 +32,7 @@ from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.interning import IDENTIFIED, SOME_WITHOUT
 from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
@@ -186,7 +187,7 @@ def _ends(source: Source, operations: pl.DataFrame) -> OperationEnds:
         sequence=pl.lit(None, pl.Int64),
     )
     columns = {**frames.OPERATION_END, frames.IDENTITY: pl.Int64()}
-    return OperationEnds(ends.select(pl.col(c).cast(t) for c, t in columns.items()))
+    return OperationEnds(to_schema(ends, columns))
 
 
 def _only_gpus(source: Source) -> pl.DataFrame:

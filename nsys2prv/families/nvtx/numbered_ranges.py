@@ -14,6 +14,7 @@ from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import NUMBERED_RANGE, REPEATED, THREAD_TOTAL, NumberedRanges
 from nsys2prv.model.global_ids import process_of
+from nsys2prv.model.schemas import to_schema
 
 # Patterns kept of each thread. Only the patterns with the longest total time can be iterations.
 MOST_PATTERNS = 16
@@ -34,7 +35,7 @@ def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame,
         open=pl.col("end").is_null(), end=end
     )
     lasting = own.group_by("globalTid").agg(total=(pl.col("end") - pl.col("start")).sum())
-    lasting = lasting.select(pl.col(c).cast(t) for c, t in THREAD_TOTAL.items())
+    lasting = to_schema(lasting, THREAD_TOTAL)
     totals = pl.concat([before.totals, lasting]).group_by("globalTid").agg(pl.sum("total"))
     repeated, ranges = _once(before.repeated, before.ranges, own)
     return NumberedRanges(_launched_in(ranges, work), totals.sort("globalTid"), repeated)
@@ -45,7 +46,7 @@ def _once(repeated: pl.DataFrame, before: pl.DataFrame, events: pl.DataFrame) ->
     texts = pl.DataFrame({"text": events["text"].unique()})
     named = texts.with_columns(pattern=pattern_of(pl.col("text")), number=number_of(pl.col("text"))).drop_nulls()
     numbered = events.join(named, on="text").with_columns(first=pl.lit(None, pl.Int64), last=pl.lit(None, pl.Int64))
-    every = pl.concat([before, numbered.select(pl.col(c).cast(t) for c, t in NUMBERED_RANGE.items())])
+    every = pl.concat([before, to_schema(numbered, NUMBERED_RANGE)])
     again = every.group_by(*_PATTERN_KEY, "text").len().filter(pl.col("len") > 1).select(*REPEATED)
     repeated = pl.concat([repeated, again]).unique().sort(_PATTERN_KEY)
     once = every.join(repeated, on=_PATTERN_KEY, how="anti")

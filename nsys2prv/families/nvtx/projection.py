@@ -26,6 +26,7 @@ from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import NumberedRanges
 from nsys2prv.model.global_ids import main_thread_of, process_of
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.report import schema
 
 LaunchedBy = Literal["process", "thread"]
@@ -182,7 +183,7 @@ def _projected(
         number=ranges["number"].gather(projected["range"]),
         value=source.labels.ids(key, ranges["text"].gather(projected["range"])),
     )
-    return drawn.select(pl.col(c).cast(t) for c, t in _DRAWN.items())
+    return to_schema(drawn, _DRAWN)
 
 
 def _counts(source: Source, ranges: pl.DataFrame, kinds: tuple[int, ...]) -> pl.DataFrame | None:

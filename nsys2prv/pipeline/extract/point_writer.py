@@ -14,6 +14,7 @@ from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_and_name
 from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Messages, Samples, States
 from nsys2prv.model.interning import Slots
 from nsys2prv.model.losses import Tally
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.pipeline.extract.metric_files import MetricFiles
 from nsys2prv.pipeline.extract.place_samples import PlaceSamples, samples_of
@@ -160,7 +161,7 @@ class PointWriter:
         else:
             spans = _reaching(data)
         use = spans.with_columns(family=pl.lit(family.name), makes_rows=pl.lit(family.makes_rows))
-        self.uses.append(use.select(pl.col(c).cast(t) for c, t in PLACE_USE.items()))
+        self.uses.append(to_schema(use, PLACE_USE))
 
     def _count_types(self, frame: Intervals, common: pl.DataFrame | None) -> None:
         """Count the intervals and the attributes of a frame by their event types."""
