@@ -78,10 +78,10 @@ def after(tmp_path: Path) -> Path:
 def test_the_verdict_comes_first(cli: Command, before: Path, after: Path) -> None:
     slower = cli("compare", before, after).out.splitlines()[0]
     assert slower.startswith(
-        "B is slower: an iteration takes 0.110 ms instead of 0.100 (+10.0 %, significant: p = 0.00"
+        "B is slower: the median iteration takes 0.110 ms instead of 0.100 (+10.0 %, significant: p = 0.00"
     )
     assert cli("compare", after, before).out.startswith(
-        "B is faster: an iteration takes 0.100 ms instead of 0.110 (-9.1 %"
+        "B is faster: the median iteration takes 0.100 ms instead of 0.110 (-9.1 %"
     )
     assert cli("compare", before, before).out.startswith("No difference that the spread of iterations does not explain")
 
@@ -147,7 +147,7 @@ def test_a_regression_has_an_exit_code_and_is_named(cli: Command, before: Path, 
     assert said.code == 3
     (line,) = said.err.splitlines()
     assert line.startswith(
-        "nsys2prv: regression: iteration > 3%: an iteration takes 0.110 ms instead of 0.100 (+10.0 %"
+        "nsys2prv: regression: iteration > 3%: the median iteration takes 0.110 ms instead of 0.100 (+10.0 %"
     )
     assert cli("compare", after, before, "--fail-on", "iteration > 3%").code == 0
 
@@ -156,7 +156,7 @@ def test_an_iteration_that_is_longer_by_chance_is_no_regression(cli: Command, be
     other = run_of(tmp_path / "other.sqlite", (103, 99, 98, 103, 104, 100))
     said = cli("compare", before, other, "--fail-on", "iteration > 0.5%", "--format", "markdown")
     assert (said.code, said.err) == (0, "")
-    assert "- passed: iteration > 0.5%: an iteration takes 0.102 ms instead of 0.100" in said.out
+    assert "- passed: iteration > 0.5%: the median iteration takes 0.102 ms instead of 0.100" in said.out
     assert "(not significant)" in said.out
 
 
@@ -194,7 +194,7 @@ def test_a_mistyped_condition_is_refused(cli: Command, before: Path) -> None:
 
 def test_markdown_has_a_verdict_and_a_table(cli: Command, before: Path, after: Path) -> None:
     lines = cli("compare", before, after, "--format", "markdown", "--fail-on", "iteration > 3%").out.splitlines()
-    assert lines[0].startswith("**B is slower: an iteration takes 0.110 ms instead of 0.100 (+10.0 %")
+    assert lines[0].startswith("**B is slower: the median iteration takes 0.110 ms instead of 0.100 (+10.0 %")
     assert lines[2].startswith("- failed: iteration > 3%: ")
     head = lines.index("| what | name | unit | A | B | B - A | change % |")
     assert "| kernel | sgemm | ms | 0.090 | 0.099 | 0.009 | +10.0 |" in lines[head:]

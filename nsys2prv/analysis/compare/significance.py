@@ -58,7 +58,7 @@ class Change(NamedTuple):
     def subject(self) -> str:
         """Return the begin of a sentence that goes on with the time: whose it is, and of what."""
         if self.rank is None:
-            return "an iteration takes"
+            return "the median iteration takes"
         return f"rank {self.rank} computes" if self.computing else f"rank {self.rank}'s own time is"
 
     @property

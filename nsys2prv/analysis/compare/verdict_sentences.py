@@ -44,12 +44,12 @@ def _decided(tested: Significance, iteration: Change, decision: Decision) -> str
         what = NONE_THAT_COUNTS if decision.outcome == "none" else f"B is {decision.outcome}"
         return f"{what}: {tested.average.text}. The usual one (median) takes {usual}."
     if decision.by == DecidedBy.MEDIAN:
-        return f"B is {decision.outcome}: an iteration takes {_taken(iteration)}."
+        return f"B is {decision.outcome}: the median iteration takes {_taken(iteration)}."
     if decision.by == DecidedBy.RANKS:
-        return f"{_ranks(decision.ranks)}. An iteration takes {_times(iteration)}; {_of_no_matter(tested)}."
+        return f"{_ranks(decision.ranks)}. The median iteration takes {_times(iteration)}; {_of_no_matter(tested)}."
     if decision.by == DecidedBy.TOO_FEW:
-        return f"{UNKNOWN}: {_too_few(tested)}. An iteration takes {_times(iteration)}."
-    return f"{NONE_THAT_COUNTS if iteration.real else NONE}: an iteration takes {_taken(iteration)}."
+        return f"{UNKNOWN}: {_too_few(tested)}. The median iteration takes {_times(iteration)}."
+    return f"{NONE_THAT_COUNTS if iteration.real else NONE}: the median iteration takes {_taken(iteration)}."
 
 
 def without_iterations(a: RunFigures, b: RunFigures, tested: Significance) -> str:

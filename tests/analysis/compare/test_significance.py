@@ -146,7 +146,7 @@ def test_a_small_difference_that_is_sure_is_called_real() -> None:
     """Its p says that the spread of iterations does not explain it, and so does the verdict."""
     found = compared(table(np.full((50, 1), 1e8)), table(np.full((50, 1), 1.002e8)))
     assert found.verdict.change == "none"
-    times = "an iteration takes 100.2 ms instead of 100.0 (+0.2 %, real but below 0.5 %: p < 0.001)."
+    times = "the median iteration takes 100.2 ms instead of 100.0 (+0.2 %, real but below 0.5 %: p < 0.001)."
     assert found.verdict.text == f"No difference that counts: {times}"
     (judged,) = judge(found, [condition_of("iteration > 0.1%")])
     assert judged.holds is False
