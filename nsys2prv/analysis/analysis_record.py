@@ -19,7 +19,7 @@ from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import Efficiency, Phase
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import Run, SampledPlaces
+from nsys2prv.analysis.frames import Run, SampledFunctions
 from nsys2prv.analysis.host import HostEfficiency
 from nsys2prv.analysis.iterations.iteration_times import Ranks
 from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
@@ -89,7 +89,7 @@ class Analysis(NamedTuple):
     # The worst first.
     findings: tuple[Finding, ...] = ()
     # Counts samples of hosts, once: to read samples takes long, and few ask for them.
-    host_samples: Callable[[], SampledPlaces] = SampledPlaces
+    host_samples: Callable[[], SampledFunctions] = SampledFunctions
 
     @property
     def communication_factors(self) -> dict[str, float]:

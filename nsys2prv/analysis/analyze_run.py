@@ -28,7 +28,7 @@ from nsys2prv.analysis.metrics.metrics_by_class import MetricFit, Sums, fold_bor
 from nsys2prv.analysis.ncu.tables import ncu_figures, with_figures
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.recording.missing import missing_data
-from nsys2prv.analysis.sums_by_name import SUMMARY, memory_sums, sums_by_rank, with_rank
+from nsys2prv.analysis.sums_by_name import SUMMARY, memory_sums, sums_by_rank
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
 from nsys2prv.run.steady import Window
@@ -45,9 +45,9 @@ def analyze_run(run: Run, question: Question) -> Analysis:
     del occurring
     explanation = explain(run, main, steps, window)
     work = cut_with_ns(run.work, spans)
-    copies = with_rank(whole_with_ns(run.work.filter(pl.col("kind") == COPY), spans), run.ranks)
+    copies = whole_with_ns(run.work.filter(pl.col("kind") == COPY), spans).with_columns(rank=run.rank_of("task"))
     fits = tuple(_metric_fits(run, work, spans, steps, question.by))
-    ranked = with_rank(work, run.ranks)
+    ranked = work.with_columns(rank=run.rank_of("task"))
     profiled = ncu_figures(ranked, run, question.by, fits)
     return Analysis(
         question=question,
@@ -114,12 +114,13 @@ def _host_times(frame: pl.DataFrame, window: Window, *by: str) -> pl.DataFrame:
 
 def _api_sums(run: Run, window: Window) -> pl.DataFrame:
     calls = pl.concat([_host_times(c, window, "kind", "name") for c in (run.calls, run.other_calls)])
-    return sums_by_rank(with_rank(calls, run.ranks), ["kind", "name"])
+    return sums_by_rank(calls.with_columns(rank=run.rank_of("task")), ["kind", "name"])
 
 
 def _nvtx_sums(run: Run, window: Window) -> pl.DataFrame:
     """Return sums of ranges by the names that `nsys stats` gives them: `DOMAIN:TEXT`, without a domain `:TEXT`."""
-    sums = sums_by_rank(with_rank(_host_times(run.ranges, window, "domain", "text"), run.ranks), ["domain", "text"])
+    ranges = _host_times(run.ranges, window, "domain", "text").with_columns(rank=run.rank_of("task"))
+    sums = sums_by_rank(ranges, ["domain", "text"])
     domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
     tagged = sums.select("rank", pl.format("{}:{}", domain, "text").alias("name"), *SUMMARY)
     return tagged.sort("rank", "total_ns", "name", descending=[False, True, False], nulls_last=False)

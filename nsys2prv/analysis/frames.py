@@ -85,7 +85,7 @@ SAMPLED = {
 }
 
 
-class SampledPlaces(NamedTuple):
+class SampledFunctions(NamedTuple):
     """Samples of hosts by idle time: SAMPLED; and of samples that could not be read the report and the cause."""
 
     table: pl.DataFrame = pl.DataFrame(schema=SAMPLED)
@@ -157,13 +157,13 @@ class Hardware(NamedTuple):
 class RunClocks(NamedTuple):
     """The clocks of a run: the time by which two may differ (ns; None: not known), and what is doubtful about them.
 
-    `of_task`: the clock of each task by number; `part_of_task`: tasks of one number have clocks that were compared with
-    each other (see Alignment.components).
+    `of_task`: the clock of each task by number; `component_of_task`: tasks of one number have clocks that were compared
+    with each other (see Alignment.components).
     """
 
     error: int | None = 0
     of_task: tuple[int, ...] = ()
-    part_of_task: tuple[int, ...] = ()
+    component_of_task: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
 
     @property

@@ -65,4 +65,4 @@ class Question:
     iteration: str | None = declared(ITERATION, default=None)
     by: str = declared(BY, default="family")
     gaps: int = declared(GAPS, default=5)
-    metrics: tuple[str, ...] = declared(METRIC, default=(TENSOR,), about="Parts of the names of GPU metrics.")
+    metrics: tuple[str, ...] = declared(METRIC, default=(TENSOR,), about="Texts that names of GPU metrics contain.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import polars as pl
 
@@ -76,8 +76,3 @@ def memory_sums(frame: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return sums of memory operations with bytes and GB/s, per rank and over all."""
     over_all, per_rank = (_with_bytes(summary(frame, b), frame, b) for b in (by, ["rank", *by]))
     return pl.concat([over_all.select(pl.lit(None, pl.Int64).alias("rank"), pl.all()), per_rank])
-
-
-def with_rank(frame: pl.DataFrame, ranks: Mapping[int, int]) -> pl.DataFrame:
-    """Return the frame with `rank` for its `task`. `ranks`: rank by task."""
-    return frame.with_columns(rank=pl.col("task").replace_strict(ranks, return_dtype=pl.Int64))

@@ -22,6 +22,8 @@ from nsys2prv.cli.ncu_tables import ncu_sections
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.text_table import ALL_RANKS, TABLE_ROWS, Section, aligned, ms, printable, section
 from nsys2prv.cli.waiting_tables import waiting_sections
+from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES
+from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.model.words import few, short
 
 # Highest number of iterations in a table: of more, the longest ones show.
@@ -46,8 +48,15 @@ def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Colle
     if {*chosen} != {*SECTIONS} and (empty := sorted({*chosen} - {name for name, _ in told})):
         found += ["", f"The run has no rows in {few(empty, len(empty))}."]
         if shown.HOST_SAMPLES.section in empty:
-            found.append(f"Samples of hosts: {see_samples(analysis.run, Seen())}.")
+            found.append(_without_samples(analysis))
     return "\n".join(found).strip("\n")
+
+
+def _without_samples(analysis: Analysis) -> str:
+    """Return why no samples of hosts are listed: none lies in an idle time, or the reports hold none."""
+    if analysis.run.recorded_families & {CPU_SAMPLES.name, PYTHON_SAMPLES.name}:
+        return "Samples of hosts: none is of a launching thread while devices have no launched work."
+    return f"Samples of hosts: {see_samples(analysis.run, Seen())}."
 
 
 def _paragraphs(analysis: Analysis, held: bool, chosen: Collection[str]) -> Iterator[tuple[str, list[str]]]:

@@ -142,7 +142,7 @@ def _told_above(finding: Finding, analysis: Analysis) -> bool:
     One that is printed with steps has more to say.
     """
     reasons = islice(dict.fromkeys(one.why for one in analysis.window.left_out), MOST_LEFT_OUT)
-    return not _has_steps(finding) and any(why in finding.title for why in reasons)
+    return finding.id == "late-capture" and not _has_steps(finding) and any(why in finding.title for why in reasons)
 
 
 def _has_steps(finding: Finding) -> bool:
@@ -159,9 +159,16 @@ def _block(finding: Finding, run: str) -> Iterator[str]:
     if not _has_steps(finding):
         return
     advice = of_run(finding.advice, run)
-    yield from wrap(advice, WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=ADVICE_LINES)
+    yield from _indented(advice, ADVICE_LINES)
     where = f"{finding.cfg}.cfg" if finding.cfg else ""
     at = f" at {ms(finding.at_ns)} ms" if where and finding.at_ns is not None else ""
     steps = "; ".join(filter(None, [of_run(finding.command, run), f"in Paraver: {where}{at}" if where else ""]))
     if steps:
-        yield from wrap(f"Next: {steps}", WIDTH, initial_indent="        ", subsequent_indent=INDENT, max_lines=2)
+        yield from _indented(f"Next: {steps}", 2)
+
+
+def _indented(text: str, lines: int) -> list[str]:
+    """Return a text below the title of a finding, in some lines at most. Commands and paths stay whole."""
+    return wrap(
+        text, WIDTH, initial_indent="        ", subsequent_indent=INDENT, break_on_hyphens=False, max_lines=lines
+    )

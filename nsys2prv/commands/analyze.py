@@ -83,7 +83,7 @@ def open_run(
     """Open the frames of a run on one clock, as for `analyze`; they are valid inside the context, as samples are files.
 
     With Dask the files are in `spill_dir` or the current folder, which workers on other machines have to see.
-    `metrics`: parts of the names of GPU metrics; `in_part`: see `analyze`.
+    `metrics`: texts that names of GPU metrics contain; `in_part`: see `analyze`.
     """
     jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
     profiles = read_profiles(options)

@@ -242,8 +242,8 @@ def load(
     """Load a run: its frames on one clock, and the questions about it.
 
     `inputs` are files and folders; a folder means every report below it. `selection`: the part of the run; `options`:
-    how the reports become one run; `execution`: how the work is done; `metrics`: parts of the names of GPU metrics.
-    Raises Nsys2prvError.
+    how the reports become one run; `execution`: how the work is done; `metrics`: texts that names of GPU metrics
+    contain. Raises Nsys2prvError.
     """
     given = [inputs] if isinstance(inputs, str | Path) else list(inputs)
     paths = tuple(Path(item).absolute() for item in given)

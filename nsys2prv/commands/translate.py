@@ -92,7 +92,7 @@ def translate(
         counted = made.counts if made else count_rows(encoding, [])
         used = Used(temporary, peak_memory())
     written = Written(target.prv if made else None, made.lines if made else 0, sizes, target.compress)
-    begin = stages.chosen[0] if stages.chosen else 0
+    begin = stages.chosen_ns[0] if stages.chosen_ns else 0
     result = translation_of(encoding, counted, written, used, stages.seconds, stages.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
 
@@ -177,7 +177,7 @@ def _write(
         end_member(sink)
         given, public = stages.request.given, stages.request.writing.public_types
         comments = comment_text(
-            plan, stages.selection, given, public, stages.chosen, rows.dropped, rows.off, stages.failed
+            plan, stages.selection, given, public, stages.chosen_ns, rows.dropped, rows.off, stages.failed
         )
         sink.write((redaction.values(comments) if redaction else comments).encode())
     return sum(window.lines for window in written), rows

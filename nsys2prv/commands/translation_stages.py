@@ -84,8 +84,8 @@ class Stages:
     # Reports that were left out.
     failed: list[ReportError]
     # The chosen time, ns of the whole run, and the plan of that run.
-    chosen: tuple[int, int] | None = None
-    uncut: Plan | None = None
+    chosen_ns: tuple[int, int] | None = None
+    whole_plan: Plan | None = None
     # Duration of each stage.
     seconds: dict[str, float] = field(default_factory=dict)
 
@@ -133,8 +133,8 @@ class Stages:
     def _extract_chosen(self, paths: Sequence[Path]) -> tuple[Extracted, ChosenTime]:
         """Extract the chosen time of reports, which is known once the whole run is planned."""
         looked, limits = self._look(paths), self.resources.workers.limits
-        self.uncut = plan = on_polars_thread(make_plan)(looked.summaries, self.request.options, limits)
-        low, high = self.chosen = chosen_span(plan, self.selection)
+        self.whole_plan = plan = on_polars_thread(make_plan)(looked.summaries, self.request.options, limits)
+        low, high = self.chosen_ns = chosen_span(plan, self.selection)
         extracted = self._extract(looked.paths, [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks])
         span = Span(low + plan.origin, high + plan.origin)
         return extracted, ChosenTime(span, plan.tasks, plan.objects.decisions, plan.several_runs)
@@ -226,6 +226,6 @@ class Stages:
             workers=resources.workers,
             profiles=self.request.profiles,
         )
-        if self.uncut is None:
+        if self.whole_plan is None:
             return run
-        return run._replace(span=Span(0, plan.duration), uncut=recorded_uncut(plan, self.uncut))
+        return run._replace(span=Span(0, plan.duration), uncut=recorded_uncut(plan, self.whole_plan))

@@ -46,9 +46,9 @@ class Slice(NamedTuple):
 class FamilyOptions(NamedTuple):
     """What is wanted of a report, as far as it changes what families make.
 
-    `rules`: of kernel classes (None: the packaged ones). `anchors`: between clocks. `wait_calls`: calls that make
-    streams and threads wait, beside what is drawn of them. `pthreads_apart`: pthread calls have an event type of their
-    own, and are no OS calls.
+    `rules`: of kernel classes (None: the packaged ones). `anchors`: make anchors between clocks, too. `wait_calls`:
+    yield calls that make streams and threads wait, beside what is drawn of them. `pthreads_apart`: pthread calls have
+    an event type of their own, and are no OS calls.
     """
 
     rules: Rules | None = None

@@ -30,10 +30,12 @@ _WITHOUT = (
     re.compile(r"No (?P<kind>.+) events collected\. Does the process use"),
     re.compile(r"(?P<kind>.+) profiling might have not been started correctly"),
 )
-_NUMBER = re.compile(r"\d+(?:,\d{3})*")
+# Amounts, and versions, addresses and dates. Digits in words are no numbers.
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,:-]\d+)*(?!\w)")
+_AMOUNT = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 # Words before the number of a process and the like, of which none is less than another.
 _NAMES_ONE = re.compile(
-    r"(?:\b(?:thread|process|[pt]?id|rank|device|gpu|context|stream)\b\W*|\([^()\d]+ )$", re.IGNORECASE
+    r"(?:\b(?:thread|process|[pt]?id|rank|device|gpu|context|stream|core|node)\b\W*|\([^()\d]+ )$", re.IGNORECASE
 )
 _COLLECTED = re.compile(r"Number of (.+) events collected")
 # Launchers, shells and loaders of data call the operating system alone.
@@ -103,32 +105,33 @@ def by_text(diagnostics: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[
             texts.setdefault(form, {})[text] = None
             reports.setdefault(form, []).append(report)
     for form, alike in texts.items():
-        more = f" ({len(alike)} that differ in numbers)" if len(alike) > 1 else ""
+        more = f" ({len(alike)} that differ only in numbers)" if len(alike) > 1 else ""
         yield f"{short(_with_ranges([*alike]), SENTENCE_WIDTH)}{more}", list(dict.fromkeys(reports[form]))
 
 
 def who_says(reports: int, of: int) -> str:
     """Return the subject of what some of all reports say, and the verb.
 
-    `The report says`, `Both reports say`, `All 4 reports say`, `2 of 4 reports say`.
+    `The report says`, `Both reports say`, `All 4 reports say`, `1 of 4 reports says`, `2 of 4 reports say`.
     """
     if reports < of:
-        return f"{reports} of {of} reports say"
+        return f"{reports} of {of} reports say{'s' * (reports == 1)}"
     return "The report says" if of == 1 else "Both reports say" if of == 2 else f"All {of} reports say"
 
 
 def _with_ranges(texts: Sequence[str]) -> str:
     """Return texts that differ in numbers alone as one: amounts as lowest to highest, and the numbers of what by name.
 
-    `Thread 7 and 9 lost 4 to 96 records`.
+    `Thread 7, 9, lost 4 to 96 records`.
     """
     between = _NUMBER.split(texts[0])
     joined = between[0]
     for before, after, values in zip(
         between, between[1:], zip(*map(_NUMBER.findall, texts), strict=True), strict=False
     ):
-        ordered = sorted(set(values), key=lambda value: int(value.replace(",", "")))
-        named = len(ordered) == 1 or _NAMES_ONE.search(before)
+        amounts = all(map(_AMOUNT.fullmatch, values))
+        ordered = sorted(set(values), key=(lambda value: float(value.replace(",", ""))) if amounts else None)
+        named = len(ordered) == 1 or not amounts or _NAMES_ONE.search(before)
         joined += (few(ordered) if named else f"{ordered[0]} to {ordered[-1]}") + after
     return joined
 

@@ -53,7 +53,7 @@ def test_inspect_tells_sentences_of_several_reports_once_if_only_numbers_differ(
         diagnostics = ("timestamp severity text", said)
         export(tmp_path / f"r{n}.sqlite", CUDNN_EVENTS=CALL, DIAGNOSTIC_EVENT=diagnostics)
     told = cli("inspect", tmp_path).out
-    assert "Both reports say: Process 1, 2 was lost. (2 that differ in numbers)" in told.splitlines()
+    assert "Both reports say: Process 1, 2 was lost. (2 that differ only in numbers)" in told.splitlines()
     assert told.count("the report says: Only ") == 2
     # These are the report's own words, and no events that are left out.
     assert "DIAGNOSTIC_EVENT" not in told

@@ -81,9 +81,29 @@ def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
         "c": ["Some events were lost."],
     }
     assert list(by_text(said.items())) == [
-        ("Thread 12, 2757, 2789, lost 4 to 96 records. (3 that differ in numbers)", ["a", "b"]),
+        ("Thread 12, 2757, 2789, lost 4 to 96 records. (3 that differ only in numbers)", ["a", "b"]),
         ("Some events were lost.", ["a", "c"]),
     ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "said"),
+    [
+        ("Lost 12.5 s of data.", "Lost 3.25 s of data.", "Lost 3.25 to 12.5 s of data."),
+        ("driver version 535.104.05", "driver version 550.54.15", "driver version 535.104.05, 550.54.15"),
+        ("sent to 10.0.0.2", "sent to 10.0.0.1", "sent to 10.0.0.1, 10.0.0.2"),
+        ("recorded on 2026-01-31", "recorded on 2025-12-01", "recorded on 2025-12-01, 2026-01-31"),
+        ("CPU core 7 is off.", "CPU core 3 is off.", "CPU core 3, 7 is off."),
+        ("Lost 1,000 events.", "Lost 20 events.", "Lost 20 to 1,000 events."),
+    ],
+)
+def test_numbers_of_sentences_are_read_whole(one: str, other: str, said: str) -> None:
+    ((text, _),) = by_text([("a", [one, other])])
+    assert text == f"{said} (2 that differ only in numbers)"
+
+
+def test_digits_in_words_tell_sentences_apart() -> None:
+    assert [text for text, _ in by_text([("a", ["at 0x7f12", "at 0x7f99"])])] == ["at 0x7f12", "at 0x7f99"]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +112,7 @@ def test_warnings_that_differ_in_numbers_alone_are_one() -> None:
         (1, 1, "The report says"),
         (2, 2, "Both reports say"),
         (4, 4, "All 4 reports say"),
-        (1, 2, "1 of 2 reports say"),
+        (1, 2, "1 of 2 reports says"),
         (2, 4, "2 of 4 reports say"),
     ],
 )

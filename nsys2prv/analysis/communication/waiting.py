@@ -208,7 +208,7 @@ def _uncertain(run: Run) -> pl.Expr:
         return (own != other).fill_null(False)
 
     within = True if run.clocks.error is None else pl.col("ready") - pl.col("start") < run.clocks.error
-    return (differs(run.clocks.of_task) & within) | differs(run.clocks.part_of_task)
+    return (differs(run.clocks.of_task) & within) | differs(run.clocks.component_of_task)
 
 
 def _hosts(run: Run, exchanges: pl.DataFrame) -> pl.Expr:

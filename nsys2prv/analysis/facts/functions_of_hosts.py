@@ -25,8 +25,8 @@ from nsys2prv.run.trace_rows import NO_ROW
 IN_EVIDENCE, IN_TEXT = 5, 3
 # Modules of CPython.
 INTERPRETER = r"^(?:lib)?python3"
-# Compilers of kernels: CUDA's, and those of Triton and XLA.
-COMPILERS = r"^lib(?:nvrtc|nvJitLink|nvptxcompiler|nvvm|triton|LLVM)"
+# Compilers of kernels: CUDA's, that of its driver, and those of Triton and Numba.
+COMPILERS = r"^lib(?:nvrtc|nvJitLink|nvptxcompiler|nvvm|nvidia-(?:ptxjitcompiler|nvvm)|triton|LLVM|llvmlite)"
 # Meanings of libraries whose names do not say it, by the beginning of their names.
 LIBRARIES = (
     (re.compile(r"lib(?:gomp|iomp5|omp)\b"), "OpenMP: operators that compute on the CPU"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from statistics import median
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.kernel_factors import kernel_factors
 from nsys2prv.analysis.facts.kernel_families import PRODUCTS
-from nsys2prv.analysis.facts.scalar_products import mainly_scalar
+from nsys2prv.analysis.facts.scalar_products import hardly_scalar, mainly_scalar
 from nsys2prv.analysis.facts.thresholds import (
     ALIKE_KERNELS,
     FEW_KERNELS,
@@ -40,7 +41,7 @@ OTHER_KERNELS = (
     "the versions of its libraries, with those of others."
 )
 OTHER_TYPE = (
-    "It computes its products without tensor cores (FP32), others with them: give all ranks the same types and "
+    "It computes its products without tensor cores (FP32 or FP64), others with them: give all ranks the same types and "
     "settings (autocast, TF32)."
 )
 OTHER_DATA = (
@@ -122,15 +123,15 @@ def advice_on_longer(case: Case, device: int, others: Collection[int], excess_ns
     named = [longest, *(one for one in further if one.excess >= NAMED_KERNEL.value * excess)]
     (share, where), *more = [_in_words(case, one, excess) for one in named]
     said = f"{share} of what it computes longer is {where}" + "".join(f", {share} {where}" for share, where in more)
-    if longest.why == OTHERS and _computes_in_other_type(case, device, others):
-        return f"{said[0].upper()}{said[1:]}. {OTHER_TYPE}"
+    of_products = longest.why == OTHERS and re.match(PRODUCTS, longest.what)
+    if of_products and _computes_in_other_type(case, device, others):
+        return f"{said}. {OTHER_TYPE}{_received(case, device, others)}"
     return f"Share the work evenly: {said}. {_conclusion(every, named, excess)}{_received(case, device, others)}"
 
 
 def _computes_in_other_type(case: Case, device: int, others: Collection[int]) -> bool:
-    """Return True if a device computes its products without tensor cores, and none of the others does."""
-    scalar = mainly_scalar(case)
-    return device in scalar and scalar.isdisjoint(others)
+    """Return True if a device computes its products without tensor cores, and all of the others use them."""
+    return device in mainly_scalar(case) and hardly_scalar(case).issuperset(others)
 
 
 def _in_words(case: Case, one: _Kernels, excess: float) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.thresholds import MAINLY_SCALAR, TENSOR_TILE
+from nsys2prv.analysis.facts.thresholds import HARDLY_SCALAR, MAINLY_SCALAR, TENSOR_TILE
 
 FAMILIES = ("GEMM", "convolution")
 # Convolutions of cuDNN that are older than tensor cores are engines without a data type in their names.
@@ -35,3 +35,8 @@ def shares_of_scalar_products(case: Case) -> dict[int, float]:
 def mainly_scalar(case: Case) -> set[int]:
     """Return the devices that compute most of their products on CUDA cores."""
     return {device for device, share in shares_of_scalar_products(case).items() if share >= MAINLY_SCALAR.value}
+
+
+def hardly_scalar(case: Case) -> set[int]:
+    """Return the devices that compute nearly all of their products on tensor cores; those without products are not."""
+    return {device for device, share in shares_of_scalar_products(case).items() if share <= HARDLY_SCALAR.value}

@@ -94,10 +94,16 @@ ONE_PAUSE = Threshold(
     0.5, "of the time before launches", "launches alone leave many small gaps, and not one long pause"
 )
 TENSOR_TILE = Threshold(8, "depth of the tile", "products on CUDA cores have tiles 8 deep, on tensor cores 16 or more")
+MOST_OF_DELAY = Threshold(0.5, "of the delay", "a call that is longer than usual by most of a delay explains it")
+MOST_SENT_BACK = Threshold(0.5, "of the bytes to hosts", "data that most copies bring back is of no use to the host")
+MOST_HELD_BACK = Threshold(
+    0.5, "of the time of small kernels", "then streams gain nothing, and what orders them counts"
+)
 HELD_BACK = Threshold(10_000, "ns", "a launch on an idle stream begins 2 to 5 us after its call")
 MAINLY_SCALAR = Threshold(
-    0.5, "of the time of products", "a device with more of it on CUDA cores computes in another type than one with less"
+    0.5, "of the time of products", "with most of it on CUDA cores a device computes in FP32 or FP64"
 )
+HARDLY_SCALAR = Threshold(0.1, "of the time of products", "single products of small sizes run on CUDA cores, too")
 TENSOR_GAIN = Threshold(
     4.0, "times", "H100 data sheet: 67 TFLOPS in FP32, 495 in TF32 and 989 in BF16, of which products reach half"
 )

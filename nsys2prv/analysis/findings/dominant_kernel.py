@@ -33,7 +33,7 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
         f"`{short(name, 40)}` takes {100 * share:.0f} % of compute, {time.text}",
         0.0,
         "Begin here: see whether it can do less (a smaller type, fewer elements, top-k in place of a sort), whether a "
-        "library does it faster, and what limits it (ncu --set full -k NAME, then analyze RUN --ncu FILE).",
+        "library does it faster, and what limits it (ncu --set full -k NAME, then nsys2prv analyze RUN --ncu FILE).",
         evidence={
             "kernel": name,
             "launches": round(count / case.step_count),

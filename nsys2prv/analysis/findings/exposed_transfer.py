@@ -126,24 +126,27 @@ def _size(chief: _Chief, each: float) -> dict[str, float | None]:
 
 
 def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Iterator[Finding]:
-    """Yield the host that hides what transfers cost: it is busy all the time, and starves devices for less."""
+    """Yield the host that hides what transfers cost: it is busy all the time, and starves devices for less.
+
+    They take at least twice as long as devices wait for launches: else hosts cost more, and are findings of their own.
+    """
     waits = {device.rank: case.host_waits[device.rank] for device in case.run.devices}
     if not waits or not case.iteration_ns:
         return
     busiest = min(waits, key=lambda rank: (waits[rank], rank))
     busy, idle = 1 - waits[busiest] / case.iteration_ns, case.idle("launching").mean_ns
-    # Else what the host launches late costs more than transfers, and they are no concern before that.
-    if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or idle >= exposed:
+    if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or 2 * idle >= exposed:
         return
     yield Finding(
         "exposed-transfer",
         f"Transfers ({operation}) are not hidden for {text_ms(exposed)} {case.unit}, but gain nothing alone: rank "
         f"{busiest}'s host is busy for {100 * busy:.0f} % of the time",
         0.0,
-        "Launch less often first (CUDA graphs, fused kernels, larger batches): then faster or hidden transfers gain.",
+        "Give the host less to do first, in launches and between them (see the other findings): then faster or hidden "
+        "transfers gain.",
         ranks=(busiest,),
         evidence={"operation": operation, "exposed_transfer_ns": round(exposed), "host_busy": round(busy, 3)},
-        command="nsys2prv whatif RUN --set transfer=0 --set launch=0",
+        command="nsys2prv whatif RUN --set transfer=0 --set host=0",
         cfg="analysis/overlap_of_window",
         at_ns=at,
         severity="medium",

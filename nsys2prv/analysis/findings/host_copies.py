@@ -39,31 +39,33 @@ def host_copies(case: Case) -> Iterator[Finding]:
     if copies.is_empty():
         return
     other = case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
-    returning = advice_on_round_trips(case)
     busy = covered_by(axis_over(case.analysis.window.spans, len(case.run.devices)), other, "device")
+    told = False
     for chosen, name, title, saved, advice in (
         (
             _PAGEABLE,
             "pageable-copies",
             "Copies of pageable memory",
             PINNED_SAVED.value,
-            f"{returning}{PIN.of(case.framework)}",
+            PIN.of(case.framework),
         ),
         (
             _WITH_HOST & ~_PAGEABLE,
             "exposed-copies",
             "Copies between host and device",
             ATTAINABLE.value,
-            f"{returning or KEEP_THERE.of(case.framework)}{BESIDE_KERNELS.of(case.framework)}",
+            f"{KEEP_THERE.of(case.framework)}{BESIDE_KERNELS.of(case.framework)}",
         ),
     ):
         own = whole_with_ns(copies.filter(chosen), case.analysis.window.spans)
         if lost := _exposed(case, own, busy):
+            # Told once, in the first of these findings.
+            returning, told = "" if told else advice_on_round_trips(case), True
             yield Finding(
                 name,
                 f"{title} run alone {text_ms(lost)} {case.unit}, of which {text_ms(saved * lost)} can be saved",
                 saved * lost,
-                advice,
+                f"{returning}{advice}",
                 ranks=named_ranks(case.run.rank(task) for task in own["task"].unique()),
                 evidence={"exposed_copies_ns": round(lost), **_amounts(case, chosen)},
                 command="nsys2prv analyze RUN --show memory-kinds",

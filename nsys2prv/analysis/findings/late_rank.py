@@ -25,7 +25,7 @@ from nsys2prv.analysis.facts.uneven_ranks import uneven_host
 from nsys2prv.analysis.findings.finding import Confidence, Finding
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING
-from nsys2prv.intervals.spans import union
+from nsys2prv.intervals.spans import Span, union
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
 
@@ -175,19 +175,20 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
     spans = union(steps["start_ns"].to_numpy(), (steps["start_ns"] + steps["total_ns"]).to_numpy())
     seen = Seen() if hidden else seen_functions(case, spans, rank)
     step = steps.filter(iteration=iteration, repeat=repeat)
+    latest = Span(0, 0) if step.is_empty() else Span(step["start_ns"][0], step["start_ns"][0] + step["total_ns"][0])
     return Finding(
         "late-rank",
         f"Rank {rank} is {text_ms(longest)} late in `{short(phase, 40)}` of iteration {iteration}{more}: {effect}",
         gain,
         "Nothing to gain here: others do not wait for it longer than for other things."
         if hidden
-        else advice_on_single_delay(case, rank, spans, longest, seen),
+        else advice_on_single_delay(case, rank, latest, longest, seen),
         ranks=(rank,),
         iterations=tuple(own["iteration"].unique().sort().to_list()),
         evidence={"delay_ns": lost, "phase": phase, "delays": own.height, **seen.evidence},
         command="nsys2prv whatif RUN --set delay=0",
         cfg="analysis/host_states",
-        at_ns=None if step.is_empty() else int(step["start_ns"][0]),
+        at_ns=None if step.is_empty() else latest.start,
         # A single delay may cost little on average, and is reported all the same.
         severity="low" if hidden or gain < MEDIUM.value * case.iteration_ns else None,
     )

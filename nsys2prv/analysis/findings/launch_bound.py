@@ -259,8 +259,8 @@ def _of_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few:
     place_of_work = " between a copy from the device and one to it" if between else ""
     title = f"Host-bound: the host {'computes' if computes else 'works'}{place_of_work}, and the device has no work"
     instead = on_device_instead(case, seen, between)
-    if not between and (returning := advice_on_round_trips(case)):
-        instead = f"{returning[0].lower()}{returning[1:].rstrip(' .')}"
+    if not between and not computes and advice_on_round_trips(case):
+        instead = "where data goes to the device again, leave it there"
     if between and computes:
         return title, f"{first}{seen.text[:1].upper()}{seen.text[1:]}; {instead}."
     return (

@@ -8,7 +8,12 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.scalar_products import is_scalar_product, mainly_scalar, shares_of_scalar_products
+from nsys2prv.analysis.facts.scalar_products import (
+    hardly_scalar,
+    is_scalar_product,
+    mainly_scalar,
+    shares_of_scalar_products,
+)
 from nsys2prv.analysis.facts.thresholds import TENSOR_ACTIVE, TENSOR_GAIN
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.model.words import few_ranks, short
@@ -31,8 +36,12 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     scalar = case.analysis.kernels.filter(pl.col("rank").is_null() & chosen)
     if scalar.is_empty():
         return
+    devices = _only_devices(case)
+    ranks = sorted({case.run.devices[device].rank for device in devices})
     time = case.kernel_time(float(scalar["total_ns"].sum()), chosen)
-    ranks = _only_ranks(case)
+    if devices:
+        # The mean is that of the devices which compute so.
+        time = time._replace(device_ns=time.device_ns * len(case.run.devices) / len(devices))
     active = [
         one.mean for fit in case.analysis.metrics if "tensor" in fit.metric.lower() for one in fit.classes
         if any(name.startswith("GEMM") for name in one.classes) and one.mean is not None
@@ -62,12 +71,11 @@ def matrix_products(case: Case) -> Iterator[Finding]:
     )
 
 
-def _only_ranks(case: Case) -> list[int]:
-    """Return the ranks that compute products on CUDA cores, if others compute theirs on tensor cores."""
-    shares, scalar = shares_of_scalar_products(case), mainly_scalar(case)
-    if not scalar or len(scalar) == len(shares):
-        return []
-    return sorted({case.run.devices[device].rank for device in scalar})
+def _only_devices(case: Case) -> set[int]:
+    """Return the devices that compute products on CUDA cores, if all others compute theirs on tensor cores."""
+    scalar, others = mainly_scalar(case), hardly_scalar(case)
+    alone = len(scalar) + len(others) == len(shares_of_scalar_products(case)) and others
+    return scalar if alone else set()
 
 
 def _kinds(kernels: pl.DataFrame) -> str:

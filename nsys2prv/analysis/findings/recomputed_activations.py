@@ -41,7 +41,7 @@ def recomputed_activations(case: Case) -> Iterator[Finding]:
     cost = max(time.saved_at_most, launching)
     slow_hosts = cost > time.saved_at_most
     how_long = (
-        f"{text_ms(time.device_ns)} {case.unit}, and launching that takes {text_ms(launching)} of the critical path"
+        f"{text_ms(time.device_ns)} {case.unit}, and launching it takes {text_ms(launching)} of the critical path"
     )
     yield Finding(
         "recomputed-activations",

@@ -8,7 +8,7 @@ from functools import cache, partial
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case, case_of
-from nsys2prv.analysis.facts.sampled_places import sampled_places
+from nsys2prv.analysis.facts.sampled_functions import sampled_functions
 from nsys2prv.analysis.findings.allocations import allocations
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.conversions import conversions
@@ -103,7 +103,7 @@ def with_findings(analysis: Analysis) -> Analysis:
     rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
     # Stable: of equals the order of rules counts.
     findings = tuple(sorted((one for one in rated if one.severity), key=_place))
-    return analysis._replace(findings=findings, host_samples=cache(partial(sampled_places, analysis)))
+    return analysis._replace(findings=findings, host_samples=cache(partial(sampled_functions, analysis)))
 
 
 def _place(finding: Finding) -> tuple[int, bool, float]:

@@ -24,7 +24,7 @@ from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of
 from nsys2prv.model.units import bytes_text, text_ms
 from nsys2prv.model.words import short
 
-MORE_BLOCKS = "give the kernel more blocks (a larger batch, split-K, smaller tiles)"
+MORE_BLOCKS = "Give the kernel more blocks (a larger batch, split-K, smaller tiles)"
 SIDE_BY_SIDE = "run independent kernels side by side on several streams"
 
 

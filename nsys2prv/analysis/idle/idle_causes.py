@@ -48,7 +48,7 @@ IDLE_PART = {
     "end": pl.Int64(),
     "cause": pl.String(),
 }
-# Behind the last device.
+# In place of the device of the work behind the last one.
 _NO_DEVICE = -1
 _DEPENDS = (EdgeKind.STREAM, EdgeKind.EVENT)
 

@@ -49,7 +49,7 @@ def locate(run: Run, question: Question) -> Located:
     if question.iteration and steps.is_empty():
         raise no_range("--iteration", question.iteration, main)
     occurring = phases.projected(run.work.select(OCCURRING), steps)
-    # Between calls of MPI all the time counts (see run/repeats.py).
+    # Between calls of MPI all the time counts (see run/milestones.py).
     bounding = occurring.clear() if repeats and repeats.of_calls else occurring
     window = _window(run, main, question.window, steps, bounding)
     return Located(main, pattern, steps, occurring, window, repeats.milestone if repeats else None)

@@ -16,13 +16,13 @@ from nsys2prv.intervals.spans import Times
 from nsys2prv.model.metric_names import CLOCK, holds_any
 
 
-def with_clocks(samples: Sequence[Sampled], parts: Sequence[str]) -> tuple[Sampled, ...]:
-    """Return the metrics whose names have one of the parts, with the clock of their GPU where they count its cycles."""
+def with_clocks(samples: Sequence[Sampled], texts: Sequence[str]) -> tuple[Sampled, ...]:
+    """Return the metrics whose names contain a text, with the clock of their GPU where they count its cycles."""
     clocks = {s.device: s.pieces for s in samples if CLOCK in s.metric.lower()}
     return tuple(
         s._replace(clock=clocks.get(s.device) if counts_cycles(s.metric) else None)
         for s in samples
-        if holds_any(s.metric, parts)
+        if holds_any(s.metric, texts)
     )
 
 

@@ -36,7 +36,7 @@ def parse_change(text: str) -> Change:
     if not found:
         meant = re.fullmatch(r"(.+?)\s*=\s*(\d+\.?\d*|\.\d+)", text.strip())
         hint = f", did you mean '{short(meant[1])}*{meant[2]}'?" if meant else ""
-        if not re.search(r"[*=]", text):
+        if re.fullmatch(r"[^*=/]*[^*=/\d.\s]\s*", text):
             hint = f", such as '{short(text.strip())}*0.5' for half of its time"
         raise UsageError(
             f"--set {short(text)!r}: not TARGET*F with a factor F of 0 or more, nor TARGET=0{hint}; {ADVICE}"

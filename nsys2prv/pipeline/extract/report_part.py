@@ -35,7 +35,7 @@ class Wanted:
     """Results of an extraction beside its summary.
 
     `points`: points to encode. `analyzed`: families whose intervals and messages are stored whole, for analysis.
-    `metrics`: texts that names of GPU metrics to store hold, one metric a file. `anchors`: families that
+    `metrics`: texts by which GPU metrics are chosen and stored, one a file. `anchors`: families that
     look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
     whose first begin and last end are looked up. `wait_calls`: calls that make streams and threads wait, for analysis.
     `attributes`: further attributes of analyzed intervals that are stored, too. `beyond`: analyzed intervals are stored

@@ -29,7 +29,7 @@ WORKER_KILLED = "a worker was killed, perhaps for lack of memory; use fewer --jo
 
 
 @contextmanager
-def pool(jobs: int, count: int | None = None) -> Iterator[Map[Any, Any]]:
+def pool(jobs: int, items: int | None = None) -> Iterator[Map[Any, Any]]:
     """Yield a function that maps in order over a pool of processes: see `worker_map`.
 
     Raises LostWorkerError with the items under way when a process is killed.
@@ -39,7 +39,7 @@ def pool(jobs: int, count: int | None = None) -> Iterator[Map[Any, Any]]:
     others = set(multiprocessing.active_children())
     cores = sorted(os.sched_getaffinity(0))
     most = int(os.environ.get(POLARS_THREADS, len(cores)))
-    threads = max(1, min(most, len(cores) // min(jobs, count or jobs)))
+    threads = max(1, min(most, len(cores) // min(jobs, items or jobs)))
     own = context.SimpleQueue()
     for core in cores if jobs == len(cores) and threads == 1 else ():
         own.put(core)

@@ -108,12 +108,21 @@ def test_grids_below_the_number_of_multiprocessors_are_named(blocks: int, named:
 @pytest.mark.parametrize(("launched", "held_back"), [(1, True), (404, False)])
 def test_streams_whose_small_kernels_run_one_after_another_are_named(launched: int, held_back: bool) -> None:
     """The second kernel is of another stream. Launched at 4.04 ms it could not have begun beside the first one."""
-    run = with_hardware(program(f"0| k @0 5-405, k @{launched} 410-900"))
+    run = with_hardware(program(f"0| k @0 5-405, k @{launched} 405-900"))
     shape, second = pl.lit((33 << 32) + (1 << 16) + 1, pl.Int64), pl.int_range(pl.len()) % 2
     found = findings_of(run._replace(work=run.work.with_columns(shape=shape, row=pl.col("row") + second)))
     advice = found["small-grids"].advice
     assert advice.startswith("They are launched on 2 streams, but run one after another. If") == held_back
-    assert "ive the kernel more blocks (a larger batch, split-K" in advice
+    assert advice.startswith("Give the kernel more blocks (a larger batch, split-K") != held_back
+    assert ("Else give the kernel more blocks (a larger batch, split-K" in advice) == held_back
+
+
+def test_kernels_of_several_processes_are_not_of_several_streams() -> None:
+    """Both ranks launch on one device, where processes take turns."""
+    run = with_hardware(program("0| k @0 5-405\n1| k @1 410-900"))
+    shape = pl.lit((33 << 32) + (1 << 16) + 1, pl.Int64)
+    on_one = run._replace(work=run.work.with_columns(shape=shape, device=pl.lit(0, pl.Int64)))
+    assert findings_of(on_one)["small-grids"].advice.startswith("Give the kernel more blocks")
 
 
 # Names of kernels on H200 GPUs: without tensor cores, in double precision.

@@ -80,7 +80,7 @@ def test_parameters_that_both_passes_gather_are_no_activations() -> None:
 def test_hosts_that_launch_activations_again_cost_time_of_their_own() -> None:
     """The thread of backward passes launches each kernel 0.91 ms after the last: hosts are the critical path."""
     found = findings_of(training(LAYER, LAYER, late=900))["recomputed-activations"]
-    assert "ms an iteration, and launching that takes 2." in found.title
+    assert "ms an iteration, and launching it takes 2." in found.title
     assert found.cost_ns == pytest.approx(3 * 910_000, rel=0.05)
 
 

@@ -34,6 +34,8 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     little = run._replace(defects=(defect._replace(share=0.0001),))
     few = findings_of(little)["defective-reports"]
     assert (few.severity, defect.sentence in few.title) == ("low", True)
+    untold = [defects(analysis_of(one)._replace(findings=())) for one in (run, little)]
+    assert ["Defect" in text for text in untold] == [True, False]
     some = findings_of(run._replace(defects=(defect._replace(share=0.004),)))["defective-reports"]
     assert (some.severity, "synchronize before" in some.advice) == ("medium", True)
     late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))

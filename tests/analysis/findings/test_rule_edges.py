@@ -451,9 +451,24 @@ def test_data_that_goes_back_at_once_is_to_stay_on_the_device(between: str, told
     copies = "c:Host-to-Device @0 5-105, k @105 110-200, c:Device-to-Host @200 205-505"
     back = f"{between}, c:Host-to-Device @550 555-900, k @900 905-990"
     advice = findings_of(program(f"0| {copies}{back}"))["exposed-copies"].advice
-    said = "Most data that comes to the host goes back to the device at once: keep on it what is needed again ("
+    said = "Most data that comes to the host goes back to the device at once: keep on the device what is needed again ("
     assert advice.startswith(said) == told
-    assert advice.startswith("Keep on the device what is needed again (") != told
+    assert "Copy on another stream while kernels run" in advice
+
+
+@pytest.mark.parametrize("mpi", [False, True])
+def test_data_that_ranks_may_exchange_is_not_said_to_come_back(mpi: bool) -> None:
+    line = "c:Host-to-Device @0 5-205, k @205 210-300, c:Device-to-Host @300 305-505, k @505 510-990"
+    sent = ", mpi:MPI_Sendrecv 506-507" * mpi
+    advice = findings_of(program(f"0| {line}{sent}\n1| {line}{sent}"))["exposed-copies"].advice
+    assert advice.startswith("As many bytes come back from the device as go there") != mpi
+
+
+def test_single_values_that_come_and_go_are_no_data_to_keep() -> None:
+    line = "c:Host-to-Device @0 5-205, k @205 210-300, c:Device-to-Host @300 305-505, k @505 510-990"
+    run = program(f"0| {line}")
+    few_bytes = run._replace(work=run.work.with_columns(bytes=pl.lit(4, pl.Int64)))
+    assert findings_of(few_bytes)["exposed-copies"].advice.startswith("Keep on the device what is needed again (")
 
 
 @pytest.mark.parametrize(("back", "told"), [("Device-to-Host", True), ("Host-to-Device", False)])

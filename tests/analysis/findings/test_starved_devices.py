@@ -191,10 +191,10 @@ def test_the_advice_says_what_a_call_of_the_system_is_for(call: str, says: str) 
 @pytest.mark.parametrize(("back", "returns"), [("Host-to-Device", True), ("Device-to-Device", False)])
 def test_a_busy_host_that_sends_data_back_is_to_leave_it_on_the_device(back: str, returns: bool) -> None:
     """Without ranges there are no iterations, in which the work between the copies would be counted."""
-    copies = f"c:Host-to-Device @0 5-15, k @10 20-60, c:Device-to-Host @60 65-75, c:{back} @900 905-915, k @920 925-990"
-    run = program(f"0| {copies}", steps=2)
+    copies = "c:Host-to-Device @0 5-9, c:Host-to-Device @1 10-15, k @10 20-60, c:Device-to-Host @60 65-75"
+    run = program(f"0| {copies}, c:{back} @900 905-915, k @920 925-990", steps=2)
     found = findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"]
-    assert ("most data that comes to the host goes back to the device at once" in found.advice) == returns
+    assert ("where data goes to the device again, leave it there" in found.advice) == returns
 
 
 @pytest.mark.parametrize(("thread", "by_gloo"), [("pt_gloo_runloop 12", True), ("python3 12", False)])

@@ -6,22 +6,22 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.gaps import idle_gaps, kept_time
-from nsys2prv.analysis.frames import SAMPLED, SampledPlaces
+from nsys2prv.analysis.frames import SAMPLED, SampledFunctions
 from nsys2prv.analysis.idle.idle_gaps import activities_around
 from nsys2prv.errors import Nsys2prvError
 from nsys2prv.model.schemas import to_schema
 
 
-def sampled_places(analysis: Analysis) -> SampledPlaces:
+def sampled_functions(analysis: Analysis) -> SampledFunctions:
     """Return samples of the time that counts, the most frequent first, or why they could not be read."""
     if analysis.run.host_samples is None:
-        return SampledPlaces()
+        return SampledFunctions()
     try:
         samples = analysis.run.host_samples()
     except Nsys2prvError as error:
         # Workers on other machines may see reports that this process does not.
-        return SampledPlaces(unread=(f"Samples of host threads could not be read: {error}",))
-    return SampledPlaces(_counted(analysis, samples))
+        return SampledFunctions(unread=(f"Samples of host threads could not be read: {error}",))
+    return SampledFunctions(_counted(analysis, samples))
 
 
 def _counted(analysis: Analysis, samples: pl.DataFrame) -> pl.DataFrame:
