@@ -63,8 +63,17 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     order, before = _chains(nodes)
     binding, binds = _bound(nodes, before, edges)
     return Graph(
-        *(nodes.time, nodes.task, nodes.chain, order, before, nodes.along),
-        *(edges, binding, binds, instants, works),
+        time=nodes.time,
+        task=nodes.task,
+        chain=nodes.chain,
+        order=order,
+        before=before,
+        along=nodes.along,
+        edges=edges,
+        binding=binding,
+        binds=binds,
+        instants=instants,
+        works=works,
         hubs=hubs["node"].to_numpy(),
         device_waits=device_waits(run.calls, polling),
     )

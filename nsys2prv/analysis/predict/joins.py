@@ -99,7 +99,12 @@ def find_joins(graph: Graph) -> Joins:
     longest = max(LONGEST_RUN_NS, 2 << int(graph.time.max(initial=0)).bit_length())
     forks = _forks(time, begins_chain[place_of_fork], is_fork, edges, order.astype(number), borders, longest)
     return Joins(
-        *(nodes, np.flatnonzero(begins_chain), join_of_node, place_of_join, fork_of_join, is_fork),
+        nodes=nodes,
+        chain_begins=np.flatnonzero(begins_chain),
+        join_of_node=join_of_node,
+        place_of_join=place_of_join,
+        fork_of_join=fork_of_join,
+        is_fork=is_fork,
         edges=edges,
         forks=forks,
     )
