@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -153,6 +154,15 @@ def test_an_interrupt_leaves_nothing(gpt_ddp: list[Path], tmp_path: Path) -> Non
     assert (process.returncode, err.strip()) == (130, "nsys2prv: interrupted; nothing was written")
     assert left_in(tmp_path) == []
     assert psutil.wait_procs(started, timeout=30)[1] == []
+
+
+def test_futures_that_dask_drops_are_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Ctrl-C left `Future exception was never retrieved ... TimeoutError` behind the one line that says so."""
+    with scheduler("local", 1):
+        pass
+    for text in ("Future exception was never retrieved\nfuture: ...", "Task was destroyed but it is pending!"):
+        logging.getLogger("asyncio").error(text)
+    assert [record.getMessage()[:4] for record in caplog.records if record.name == "asyncio"] == ["Task"]
 
 
 def test_a_scheduler_that_does_not_answer_is_said(

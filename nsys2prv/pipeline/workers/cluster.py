@@ -106,7 +106,13 @@ def _load(module: str) -> Any:
         ) from None
     # We report the fate of a worker ourselves, in one line.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    # Dask drops futures of its own when Ctrl-C ends it.
+    logging.getLogger("asyncio").addFilter(_is_of_no_dropped_future)
     return found
+
+
+def _is_of_no_dropped_future(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Future exception was never retrieved")
 
 
 def _local(jobs: int) -> Any:
