@@ -57,7 +57,7 @@ class TranslationResources(NamedTuple):
 
 
 class TranslationRequest(NamedTuple):
-    """What is asked of a translation, beside the families and the time (see Stages.selection).
+    """The request for a translation, beside the families and the time (see Stages.selection).
 
     `options`: those of the run that was found; `given`: as they were given, for the trace's comments. `rules`: of
     kernel classes. `profiles`: files of Nsight Compute. `keep_going`: leave out reports that cannot be read.

@@ -44,7 +44,7 @@ class Slice(NamedTuple):
 
 
 class FamilyOptions(NamedTuple):
-    """What is wanted of a report, as far as it changes what families make.
+    """Options of a report that change what families make.
 
     `rules`: of kernel classes (None: the packaged ones). `anchors`: make anchors between clocks, too. `wait_calls`:
     yield calls that make streams and threads wait, beside what is drawn of them. `pthreads_apart`: pthread calls have
@@ -60,7 +60,7 @@ class FamilyOptions(NamedTuple):
 
 @dataclass
 class ReportNotes:
-    """What families note of a whole report beside their frames, for its summary."""
+    """Notes that families take of a whole report beside their frames, for its summary."""
 
     # Remarks for the user, as sentences.
     remarks: list[str] = field(default_factory=list)

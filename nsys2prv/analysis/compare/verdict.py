@@ -1,4 +1,4 @@
-"""What changed from one run to the other, and which test decides it. Its sentences are in verdict_sentences."""
+"""Decide what changed from one run to the other, and by which test. The sentences are in verdict_sentences."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Verdict(NamedTuple):
 
 
 class DecidedBy(Enum):
-    """What a verdict rests on."""
+    """The test or the lack of one on which a verdict rests."""
 
     NO_ITERATIONS = auto()  # a run has none, or those of the runs do not compare
     AVERAGE = auto()  # a few long iterations move it, and not the median

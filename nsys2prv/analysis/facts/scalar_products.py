@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.thresholds import HARDLY_SCALAR, MAINLY_SCALAR, TENSOR_TILE
 
 FAMILIES = ("GEMM", "convolution")
@@ -25,6 +25,7 @@ def is_scalar_product() -> pl.Expr:
     return is_product() & (shallow | pl.col("name").cast(pl.String).str.contains(SCALAR_NAMES))
 
 
+@once
 def shares_of_scalar_products(case: Case) -> dict[int, float]:
     """Return the share of the time of products that is on CUDA cores, of each device with products in the window."""
     products = case.kernels.filter(is_product())

@@ -1,4 +1,4 @@
-"""What a host does in single iterations in which it is late: a long call of CUDA, or what samples show."""
+"""Advice on a host that is late in single iterations: by a long call of CUDA, or by what samples show."""
 
 from __future__ import annotations
 

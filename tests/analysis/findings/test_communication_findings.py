@@ -135,8 +135,10 @@ def test_transfers_gain_nothing_beside_a_host_that_is_busy(waits: str, named: bo
         assert found["exposed-transfer"].evidence["exposed_transfer_ns"] == pytest.approx(5.95e6, rel=0.01)
 
 
-@pytest.mark.parametrize(("end", "named"), [(900, True), (600, False)], ids=["longer", "shorter"])
-def test_transfers_beside_a_busy_host_are_named_if_they_take_longer_than_its_late_launches(
+@pytest.mark.parametrize(
+    ("end", "named"), [(900, True), (850, False), (600, False)], ids=["twice", "longer", "shorter"]
+)
+def test_transfers_beside_a_busy_host_are_named_if_they_take_twice_as_long_as_its_late_launches(
     end: int, named: bool
 ) -> None:
     """Devices idle from the end of the transfers to 1.05 ms of the next 10 ms, and transfers begin at 4.05 ms."""
