@@ -35,6 +35,13 @@ KEEP_PLANS = Words(
     cuda="Keep plans of FFTs, which load code, too: make them once, before the loop (cufftPlanMany), and launch them "
     "again (cufftExec).",
 )
+# cuDNN compiles the kernels of its fused attention at run time, for each length of a sequence.
+FLASH_ATTENTION = Words(
+    general="cuDNN compiles its attention for each length: give it a few, or take another implementation.",
+    pytorch="cuDNN compiles its attention for each length: torch.backends.cuda.enable_cudnn_sdp(False) takes Flash "
+    "Attention, which compiles nothing.",
+)
+COMPILED_ATTENTION = r"^cudnn_generated\w*sdpa"
 # Class of the kernels of FFTs (see intervals/kernel_classes.toml).
 FFT = "FFT"
 # Calls that load compiled kernels (CUDA driver API, module and library management; CUDA runtime API, libraries).
@@ -42,9 +49,14 @@ LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"
 
 
 def advice_on_loading(case: Case) -> str:
-    """Return what to do about code that is loaded in the loop: where kernels of FFTs run in it, about their plans."""
+    """Return what to do about code that is loaded in the loop, first about libraries of the loop that load it."""
     keep = KEEP_SHAPES.of(case.framework)
-    return f"{KEEP_PLANS.of(case.framework)} Else: {keep[0].lower()}{keep[1:]}" if has_ffts(case) else keep
+    libraries = [
+        advice.of(case.framework)
+        for used, advice in ((has_ffts(case), KEEP_PLANS), (_has_compiled_attention(case), FLASH_ATTENTION))
+        if used
+    ]
+    return " ".join([*libraries, f"Else: {keep[0].lower()}{keep[1:]}" if libraries else keep])
 
 
 def advice_on_compiling(case: Case, seen: Seen) -> str:
@@ -60,6 +72,11 @@ def advice_on_compiling(case: Case, seen: Seen) -> str:
 def has_ffts(case: Case) -> bool:
     """Return True if kernels of FFTs run in the window."""
     return bool((case.kernels["class"].cast(pl.String) == FFT).any())
+
+
+def _has_compiled_attention(case: Case) -> bool:
+    """Return True if attention of cuDNN runs in the window whose kernels are compiled at run time."""
+    return bool(case.kernels["name"].cast(pl.String).str.contains(COMPILED_ATTENTION).any())
 
 
 def iterations_that_load(case: Case) -> int:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Framework, Words
 from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.thresholds import LONGEST_ROUND, MANY_ROUNDS, PART_OF_LAUNCHES
@@ -57,9 +57,7 @@ def advice_on_rounds(case: Case, kernels: float) -> str:
 
     `kernels`: of a device, an iteration.
     """
-    ordered = kernels_in_order(case)
-    numbered = ordered.select(pl.col("name").rank("dense"), pl.struct("device", "row", "repeat", "number").rle_id())
-    found = find_rounds(*(numbers.to_numpy() for numbers in numbered))
+    ordered, found = kernels_in_order(case), rounds_of_streams(case)
     looped = case.of_device(sum(one.kernels for one in found))
     if looped < PART_OF_LAUNCHES.value * kernels:
         return ""
@@ -83,6 +81,14 @@ def _merge(case: Case, names: pl.Series, looped: float) -> str:
         if 2 * case.of_device(in_loop) >= looped:
             return OF_XLA
     return MERGE.of(case.framework)
+
+
+@once
+def rounds_of_streams(case: Case) -> tuple[Rounds, ...]:
+    """Return the rounds of kernels of one name that a stream repeats in an iteration, by place in kernels_in_order."""
+    ordered = kernels_in_order(case)
+    numbered = ordered.select(pl.col("name").rank("dense"), pl.struct("device", "row", "repeat", "number").rle_id())
+    return tuple(find_rounds(*(numbers.to_numpy() for numbers in numbered)))
 
 
 def find_rounds(kernel: Indices, group: Indices) -> list[Rounds]:

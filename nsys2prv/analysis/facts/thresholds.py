@@ -114,6 +114,7 @@ DOUBLE = Threshold(0.25, "of compute", "two H200 runs: products take 5.3 times a
 TENSOR_ACTIVE = Threshold(10.0, "% of cycles", "large products on tensor cores keep these active in 40 to 90 %")
 CONVERSIONS = Threshold(0.15, "of compute", "casts of training with FP32 weights and autocast take 9 to 13 %")
 CONVERSIONS_SAVED = Threshold(0.5, "of their time", "about half can be fused or kept in one type and layout")
+MOSTLY_JOINS = Threshold(0.5, "of the conversions", "with less of them, types and layouts matter as much")
 SOFTMAX = Threshold(0.05, "of compute", "fused attention has none, and the loss takes 2 to 4 %, which does not count")
 SOFTMAX_LAUNCHES = Threshold(2, "launches an iteration", "one grid each layer; a loss and a token have one softmax")
 CHAINS = Threshold(
@@ -126,6 +127,9 @@ MANY_ROUNDS = Threshold(
     100, "rounds in a row", "deep networks repeat their layers less often; loops over rows or steps do so more often"
 )
 LONGEST_ROUND = Threshold(16, "kernels in a round", "a step of a loop over rows or cells launches a few")
+RECORDS_OF_TIMED = Threshold(
+    1.8, "event records a kernel", "one before and one after it; programs that overlap streams record one at most"
+)
 PART_OF_LAUNCHES = Threshold(0.25, "of the kernels", "fewer hardly shorten the time of launches")
 DOMINANT = Threshold(0.4, "of compute and of an iteration", "whatever else is mended, this kernel is then most of it")
 VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")
@@ -186,6 +190,10 @@ FEWEST_LAUNCHES = Threshold(5, "launches", "the median of fewer is left to chanc
 FEWEST_SLICES = Threshold(5, "pauses", "fewer may be chance")
 KERNELS_IN_SLICES = Threshold(2, "kernels", "a time slice pauses whatever runs; one kernel alone may have other input")
 LIKE_SLICES = Threshold(0.1, "of their length", "the middle half of the pauses; two H100 captures: 2.5 ms within 2 %")
+MANY_IN_SLICES = Threshold(6, "kernels", "other input lengthens one or two kernels, and not all that a program runs")
+NEARLY_SLICES = Threshold(
+    0.5, "of their length", "the middle half of pauses of many kernels; an H200 capture: slices of 1.9 and of 2.5 ms"
+)
 SHORTEST_SLICE = Threshold(500_000, "ns", "time slices of a GPU last for one to some milliseconds")
 PAUSED = Threshold(0.5, "of the longer compute", "pauses explain most of what a rank computes longer than the others")
 OF_SHORT_KERNELS = Threshold(2, "times", "the median of longer kernels holds pauses itself")

@@ -13,6 +13,8 @@ from nsys2prv.analysis.facts.thresholds import (
     FEWEST_SLICES,
     KERNELS_IN_SLICES,
     LIKE_SLICES,
+    MANY_IN_SLICES,
+    NEARLY_SLICES,
     OF_SHORT_KERNELS,
     SHORTEST_SLICE,
 )
@@ -39,7 +41,8 @@ class TimeSlices(NamedTuple):
 def time_slices(case: Case) -> TimeSlices | None:
     """Return the GPU whose kernels lose most time in pauses; None without pauses that look like time slices.
 
-    Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice.
+    Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice. Slices
+    of several lengths are told by the many kernels that they pause, each about as long, however long it is itself.
     """
     work = case.kernels
     users = work.group_by("device").agg(users=pl.col("task").unique().sort())
@@ -47,6 +50,8 @@ def time_slices(case: Case) -> TimeSlices | None:
     of_task = pl.col("lost").sum().over("device", "task")
     paused = _paused(work, case.step_count).with_columns(of_task=of_task).join(users, on="device")
     middle = (pl.col("lost").quantile(0.75) - pl.col("lost").quantile(0.25)) / pl.col("lost").median()
+    many = pl.col("kernels") >= MANY_IN_SLICES.value
+    alike = pl.col("spread") <= pl.when(many).then(NEARLY_SLICES.value).otherwise(LIKE_SLICES.value)
     by_device = (
         paused.group_by("device")
         .agg(
@@ -61,7 +66,7 @@ def time_slices(case: Case) -> TimeSlices | None:
         .filter(
             pl.col("count") >= FEWEST_SLICES.value,
             pl.col("kernels") >= KERNELS_IN_SLICES.value,
-            (pl.col("spread") <= LIKE_SLICES.value) | (pl.col("users").list.len() > 1),
+            alike | (pl.col("users").list.len() > 1),
         )
         .sort("lost", "device", descending=[True, False])
     )

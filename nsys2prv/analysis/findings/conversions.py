@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import COPIES
-from nsys2prv.analysis.facts.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH
+from nsys2prv.analysis.facts.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH, MOSTLY_JOINS
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.interval_frames import at_longest, whole_with_ns
@@ -24,6 +24,12 @@ ADVICE = Words(
     cupy="Keep one type and layout: .astype(), .copy() and ascontiguousarray() in the loop take a kernel each. Convert "
     "inside of the kernels that compute (cupy.fuse, ElementwiseKernel, a kernel of your own).",
 )
+# Kernels that join arrays, as PyTorch's CatArrayBatchedCopy and XLA's fusions around a concatenation.
+JOINS = r"(?i)cat_?array|concat"
+FILLED_IN_PLACE = (
+    "Most of it joins arrays (torch.cat, concatenate), which copies all of them each time: allocate the largest size "
+    "once and write each part to its place, as for a cache that grows with each token."
+)
 
 
 def conversions(case: Case) -> Iterator[Finding]:
@@ -35,13 +41,15 @@ def conversions(case: Case) -> Iterator[Finding]:
         return
     time = case.kernel_time(total, pl.col("family") == COPIES)
     saved = CONVERSIONS_SAVED.value * time.saved_at_most
+    joined = int(classes.filter(pl.col("name").cast(pl.String).str.contains(JOINS))["total_ns"].sum())
+    joins = joined >= MOSTLY_JOINS.value * total
     of_family = case.run.work.filter(pl.col("family") == COPIES, pl.col("kind") != NCCL)
     longest = whole_with_ns(of_family, case.analysis.window.spans).select(at_longest("ns")).item()
     yield Finding(
         "conversions",
         f"Casts, copies and transposes take {100 * share:.0f} % of compute, {time.text}",
         saved,
-        ADVICE.of(case.framework),
+        FILLED_IN_PLACE if joins else ADVICE.of(case.framework),
         evidence={"conversions_ns": round(time.device_ns), "kernels": classes["name"].head(5).to_list()},
         confidence="low",
         command="nsys2prv analyze RUN --show kernels,classes",

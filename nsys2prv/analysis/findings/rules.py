@@ -42,6 +42,7 @@ from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.stray_kernels import stray_kernels
 from nsys2prv.analysis.findings.system_waiting import system_waiting
+from nsys2prv.analysis.findings.timed_kernels import timed_kernels
 from nsys2prv.analysis.findings.unaligned_products import unaligned_products
 from nsys2prv.analysis.findings.unfused_attention import unfused_attention
 from nsys2prv.analysis.findings.unfused_elementwise import unfused_elementwise
@@ -87,6 +88,7 @@ RULES: tuple[Rule, ...] = (
     memory_near_full,
     varying_kernels,
     dominant_kernel,
+    timed_kernels,
     low_bandwidth,
     contention,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.time_slices import time_slices
+from nsys2prv.analysis.facts.time_slices import TimeSlices, time_slices
+from nsys2prv.analysis.facts.uneven_ranks import excess_by_step, uneven_rank
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks
@@ -17,20 +18,40 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     if found is None:
         return
     device, several = found.device, len(found.ranks) > 1
+    cost = _cost(case, found)
+    saved = f", of which {text_ms(cost)} can be saved" if cost < found.lost_ns else ""
     who = f"{few_ranks(found.ranks).capitalize()} share" if several else "Another process shares"
     whose = "their kernels" if several else f"the kernels of rank {found.ranks[0]}"
     yield Finding(
         "shared-gpu",
         f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {found.pauses} times, "
-        f"{text_ms(found.slice_ns)} each, {text_ms(found.lost_ns)} {case.unit}",
-        found.lost_ns,
+        f"{text_ms(found.slice_ns)} each, {text_ms(found.lost_ns)} {case.unit}{saved}",
+        cost,
         "Give each process a GPU of its own (CUDA_VISIBLE_DEVICES, the scheduler's binding), or let them run at one "
         "time by MPS; nvidia-smi lists the processes on a GPU.",
         ranks=named_ranks(found.ranks),
         iterations=case.iterations,
-        evidence={"pauses": found.pauses, "kernels": found.kernels, "slice_ns": round(found.slice_ns)},
+        evidence={
+            "pauses": found.pauses,
+            "kernels": found.kernels,
+            "slice_ns": round(found.slice_ns),
+            "lost_ns": round(found.lost_ns),
+        },
         confidence="medium",
         command="nsys2prv analyze RUN --show kernels",
         cfg="analysis/kernel_duration",
         at_ns=found.at,
     )
+
+
+def _cost(case: Case, found: TimeSlices) -> float:
+    """Return what a GPU of its own gains (ns of an iteration).
+
+    Where others wait for the rank, it is as much as the rank computes longer than the mean, or as equal shares gain:
+    then others are as late.
+    """
+    worst = uneven_rank(case)
+    if worst is None or found.ranks != (worst.member,):
+        return found.lost_ns
+    longer = float(excess_by_step(case, worst.member)["excess"].clip(lower_bound=0).sum()) / case.step_count
+    return min(found.lost_ns, max(case.gain("imbalance=0"), longer))

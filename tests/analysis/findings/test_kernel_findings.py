@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from programs import GOOD, analysis_of, findings_of, program
+from programs import GOOD, UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.elementwise_chains import elementwise_chains
@@ -179,3 +179,34 @@ def test_memory_near_full_is_named(filled: float, named: bool) -> None:
 def test_kernels_of_cutlass_are_known_by_their_class() -> None:
     found = findings_of(program("0| k:Kernel2:GEMM_nn_128x128x8 @0 5-600, k @1 600-990"))
     assert "(`GEMM nn 128x128x8`)" in found["matrix-products"].title
+
+
+@pytest.mark.parametrize(
+    ("name", "joins"), [("CatArrayBatchedCopy", True), ("loop concatenate fusion", True), ("transpose", False)]
+)
+def test_copies_that_join_arrays_are_advised_to_be_written_in_place(name: str, joins: bool) -> None:
+    picture = f"0| k:{name.replace(' ', '_')}:copy/cast @0 5-305, k:cast:copy/cast @1 305-405, k @1 405-990"
+    assert findings_of(program(picture))["conversions"].advice.startswith("Most of it joins arrays") == joins
+
+
+@pytest.mark.parametrize(
+    ("records", "cleared", "named"),
+    [(2, True, True), (2, False, True), (1, True, False), (0, True, False)],
+    ids=["after a clear", "alone", "one event each", "a solver"],
+)
+def test_kernels_that_are_launched_to_be_timed_are_named(records: int, cleared: bool, named: bool) -> None:
+    """An autotuner records an event before and after each of 120 launches, and may empty the cache before."""
+    trials = []
+    for n in range(120):
+        at = 5 + 6 * n
+        clear = f"k:fill:elementwise @{at} {at}-{at + 2}, " if cleared else ""
+        events = ", ".join(
+            f"cuda:cudaEventRecord {at + 0.2 + 0.3 * one}-{at + 0.3 + 0.3 * one}" for one in range(records)
+        )
+        trials.append(f"{clear}k:silu:triton @{at + 0.1} {at + 2}-{at + 4}" + (f", {events}" if events else ""))
+    found = findings_of(program(f"0| {', '.join(trials)}, k:a:GEMM @800 800-990"))
+    assert ("timed-kernels" in found) == named
+    if named:
+        assert "`silu` are launched 120 times an iteration to be timed" in found["timed-kernels"].title
+        lengths = (5 + 6 * 119 + 4) - (5 if cleared else 7)
+        assert found["timed-kernels"].cost_ns == pytest.approx(lengths * UNIT)

@@ -44,6 +44,43 @@ def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, in
         assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("pauses", "kernels", "named"),
+    [((190, 250), 6, True), ((190, 250), 3, False), ((60, 400), 6, False)],
+    ids=["two lengths", "of few kernels", "of any length"],
+)
+def test_pauses_of_two_lengths_are_time_slices_if_they_stop_many_kernels(
+    pauses: tuple[int, int], kernels: int, named: bool
+) -> None:
+    def line(slow: int = -1, pause: int = 0) -> str:
+        every = range(kernels)
+        return ", ".join(f"k:a{n}:k @0 {5 + 50 * n}-{15 + 50 * n + (pause if n == slow else 0)}" for n in every)
+
+    lines = {f"step{n}_rank0": line(n % kernels, pauses[n % 2]) for n in range(12)}
+    found = findings_of(program(f"0| {line()}", steps=24, **lines))
+    assert ("shared-gpu" in found) == named
+    if named:
+        assert found["shared-gpu"].evidence["kernels"] == kernels
+
+
+def test_a_shared_gpu_costs_what_others_wait_for() -> None:
+    """Rank 0 pauses for 2.5 ms in half of the iterations, of which rank 1 computes 1 ms itself."""
+
+    def line(rank: int, paused: str = "", pause: int = 0) -> str:
+        first = 15 + (pause if paused == "a" else 0)
+        second = first + 10 + (pause if paused == "b" else 0)
+        own, last = f"k:a:k @0 5-{first}, k:b:k @0 {first}-{second}", max(second, 125)
+        more, ready = (", k:c:k @0 25-125", 125) if rank else ("", second)
+        return f"{own if rank == 0 else 'k:a:k @0 5-15, k:b:k @0 15-25'}{more}, n @10 {ready}-{last + 5}"
+
+    slow = {f"step{n}_rank{rank}": line(rank, "ab"[n % 4 // 2], 250) for n in range(0, 12, 2) for rank in (0, 1)}
+    for n in range(0, 12, 2):
+        slow[f"step{n}_rank1"] = slow[f"step{n}_rank1"].replace("-130", "-280")
+    found = findings_of(program(f"0| {line(0)}\n1| {line(1)}", steps=12, **slow))["shared-gpu"]
+    assert "2.50 ms each, 1.25 ms an iteration, of which 0.38 ms can be saved" in found.title
+    assert found.cost_ns == pytest.approx(0.5 * 0.75e6)
+
+
 @pytest.mark.parametrize(("steps", "named"), [(11, False), (4, True)], ids=["in each iteration", "few iterations"])
 def test_kernels_that_sum_up_more_at_one_place_do_not_pause(steps: int, named: bool) -> None:
     """Products of one name and grid: one of four takes 2.5 ms longer in each iteration. Few iterations cannot tell."""

@@ -99,6 +99,20 @@ def test_code_that_is_loaded_where_ffts_run_may_be_of_their_plans() -> None:
     assert "FFT" not in other.title + other.advice
 
 
+def test_attention_that_is_compiled_for_each_length_is_named() -> None:
+    """cuDNN compiles its attention at run time. Attention of other libraries loads no code."""
+    run = program("0| k:sdpa @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990")
+
+    def advice(name: str) -> str:
+        renamed = run.work.with_columns(pl.col("name").cast(pl.String).replace("sdpa", name).cast(TEXT))
+        return findings_of(run._replace(work=renamed))["host-bound"].advice
+
+    compiled = advice("cudnn_generated_fort_native_sdpa_sm80")
+    assert compiled.startswith("cuDNN compiles its attention for each length: give it a few, or take another")
+    assert "Else: keep shapes the same" in compiled
+    assert advice("fmha_cutlassF_bf16").startswith("Keep shapes the same")
+
+
 @pytest.mark.parametrize(
     ("picture", "says"),
     [
