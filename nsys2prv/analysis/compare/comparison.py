@@ -56,8 +56,9 @@ class Comparison:
 
     @cached_property
     def changed_findings(self) -> ChangedFindings:
-        """Return the findings that only one of the runs has."""
-        return changed_findings(self.a.findings, self.b.findings)
+        """Return the findings that only one of the runs has, and those whose cost changed."""
+        alike = same_iterations(self.a, self.b) or not any(self.iterations)
+        return changed_findings(self.a.findings, self.b.findings, costs_compare=alike)
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -7,6 +7,9 @@ from typing import Literal, NamedTuple
 
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance
 
+# A rank explains a change of the iteration if its compute time changed by this part of it.
+EXPLAINS = 0.25
+
 ComparisonOutcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
 
 
@@ -38,6 +41,11 @@ class Decision(NamedTuple):
     outcome: ComparisonOutcome
     by: DecidedBy
     ranks: tuple[Change, ...]
+
+    def explained_by(self, iteration: Change) -> tuple[Change, ...]:
+        """Return the ranks whose compute time changed by enough to explain the change of the iteration."""
+        least = EXPLAINS * abs(iteration.b - iteration.a)
+        return tuple(one for one in self.ranks if abs(one.b - one.a) >= least)
 
 
 def decide(tested: Significance) -> Decision:

@@ -27,11 +27,11 @@ def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decisi
     """Return the sentences of a decision about two runs."""
     if tested.iteration is None:
         return f"{UNKNOWN}: {without_iterations(a, b, tested)}.{_without_test(a, b)}"
-    beside = decision.ranks and decision.by != DecidedBy.RANKS
+    beside = decision.explained_by(tested.iteration) if decision.by != DecidedBy.RANKS else ()
     return "".join(
         [
             _decided(tested, tested.iteration, decision),
-            f" {_ranks(decision.ranks)}." if beside else "",
+            f" {_ranks(beside)}." if beside else "",
             _of_marks(a, b),
         ]
     )
