@@ -115,6 +115,14 @@ def test_the_longest_gaps_come_first_with_what_the_host_did() -> None:
     ]
 
 
+def test_a_gap_comes_after_the_activity_that_ended_last() -> None:
+    """Whichever began last."""
+    work = work_of([(0, 0, 60, "nccl"), (0, 20, 30, "kernel"), (0, 90, 100, "copy")])
+    run = run_of(work, ranks=1)
+    found = longest_gaps(run, main_ranges(run), work, one_span(0, 95), 5)
+    assert found.select("idle_ns", "after", "before").rows() == [(30, "nccl", "copy")]
+
+
 def test_what_several_threads_call_at_once_fills_a_gap_once() -> None:
     """And a helper thread that sleeps keeps no device waiting."""
     work = work_of([(0, 0, 10, "kernel"), (0, 90, 100, "kernel")])

@@ -65,16 +65,17 @@ def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFra
 
     Null where an idle time is the first or the last one of its device.
     """
-    # Work comes in order of start.
-    ordered = work.select("device", "start", "name").sort("device", maintain_order=True)
-    device = ordered["device"].to_numpy()
-    at = np.searchsorted(axis.at(device, ordered["start"].to_numpy()), ends, side="left")
-    # A row at the end, for what is before the first row and behind the last one.
-    names = pl.concat([ordered.select("device", "name"), pl.DataFrame({"device": [-1], "name": [None]})])
     own = pl.Series(axis.group(np.maximum(ends - 1, 0)))
-    sides = {"after": names[at - 1], "before": names[at]}
-    named = {side: pl.when(rows["device"] == own).then(rows["name"]) for side, rows in sides.items()}
-    return pl.select(name.cast(pl.String).alias(side) for side, name in named.items())
+    # A row at the end, for what is before the first row and behind the last one.
+    none = pl.DataFrame({"device": [-1], "name": [None]})
+    named = []
+    # Of work that overlaps, the last to end comes before an idle time, whenever it began.
+    for side, time, step in (("after", "end", -1), ("before", "start", 0)):
+        ordered = work.select("device", time, "name").sort("device", time, maintain_order=True)
+        at = np.searchsorted(axis.at(ordered["device"].to_numpy(), ordered[time].to_numpy()), ends, side="left")
+        rows = pl.concat([ordered.select("device", "name"), none])[at + step]
+        named.append(pl.when(rows["device"] == own).then(rows["name"]).cast(pl.String).alias(side))
+    return pl.select(named)
 
 
 def _place_in_group(group: Indices) -> Indices:
