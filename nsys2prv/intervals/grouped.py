@@ -39,7 +39,7 @@ class Axis:
         return self.high - self.low + 1
 
     def at(self, group: Indices, time: Times) -> Times:
-        """Return the positions of times (ns), one for each group. Those outside the axis go to its nearer border."""
+        """Return the position of each time (ns) for its group. Times outside the axis go to its nearer border."""
         # In place: of millions of times each copy takes as long as the sum.
         positions: Times = group.astype(np.int64)
         positions *= self.width

@@ -109,7 +109,7 @@ def _crowded(group: Indices, start: Times, end: Times, held: LanedIntervals | No
 
 
 def _reach(group: Indices, end: Times) -> Times:
-    """Return latest end so far within each group of rows sorted by group."""
+    """Return latest end so far within each group of rows sorted by group: quick, since the groups are few."""
     latest = np.empty_like(end)
     borders = [0, *(np.flatnonzero(group[1:] != group[:-1]) + 1), len(group)]
     for low, high in pairwise(borders):
@@ -209,7 +209,7 @@ def settled(group: Indices, start: Times, end: Times, going_on: Mask, until: int
     """Mark intervals that keep their lanes whatever later slices hold, which begin at `until` (ns) or after.
 
     `going_on`: those whose end may yet grow; they are not settled, and hold what lies within them. Intervals that
-    overlap settle together, unless all that goes on holds them or begins after them.
+    overlap settle together: once they have ended, if every one that goes on holds them all or begins after them.
     """
     found = np.zeros(len(start), dtype=bool)
     for one in np.unique(group):

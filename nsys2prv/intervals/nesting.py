@@ -24,15 +24,9 @@ def nesting(group: Indices, start: Times, end: Times) -> Nesting:
     another's: pairs that overlap without one holding the other.
     """
     count = len(start)
-    index = np.arange(count)
     # Begins and ends as one sequence a group.
-    time = np.concatenate([start, end])
-    who = np.concatenate([index, index])
-    begins = np.repeat([True, False], count)
-    length = np.concatenate([-(end - start), end - start])
-    # Among equal ends the one that began last closes first; among equal begins the longer opens first.
-    order = np.lexsort((np.where(begins, who, -who), length, begins, time, np.concatenate([group, group])))
-    who, begins = who[order], begins[order]
+    order = _stack_order(start, end, np.concatenate([start, end]), np.tile(group, 2))
+    who, begins = order % count if count else order, order < count
     level = np.cumsum(np.where(begins, 1, -1)) - begins
     # At one level begins and ends alternate; the pair is a begin and the end after it.
     by_level = np.lexsort((np.arange(2 * count), level))
@@ -43,6 +37,17 @@ def nesting(group: Indices, start: Times, end: Times) -> Nesting:
     depth = np.empty(count, dtype=np.int64)
     depth[who[begins]] = level[begins]
     return Nesting(depth, _parents(who, begins, level, count), crosses)
+
+
+def _stack_order(start: Times, end: Times, *moments: Indices) -> Indices:
+    """Return the order in which a stack takes the begins of intervals (from 0 on) and their ends (from the count on).
+
+    `moments`: sort keys of all begins, then all ends, the chief one last. At one moment ends come before begins.
+    """
+    index, length = np.arange(len(start)), end - start
+    begins = np.repeat([True, False], len(start))
+    # Among equal ends the one that began last closes first; among equal begins the longer opens first.
+    return np.lexsort((np.concatenate([index, -index]), np.concatenate([-length, length]), begins, *moments))
 
 
 def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
@@ -68,13 +73,10 @@ def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_grou
     # By their order instead of their values: a product of times and groups may be too large for 64 bits.
     times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
     width = len(times) + 1
-    index = np.arange(count)
-    begins = np.repeat([True, False], count)
-    length = np.concatenate([-(end - start), end - start])
     moment = np.tile(group, 2) * width + changed + 1
-    # As `nesting` orders them: what is open after the last change at a moment is open until the next.
-    order = np.lexsort((np.where(begins, np.tile(index, 2), -np.tile(index, 2)), length, begins, moment))
-    open_after = np.concatenate([index, parent])[order]
+    # What is open after the last change at a moment is open until the next.
+    order = _stack_order(start, end, moment)
+    open_after = np.concatenate([np.arange(count), parent])[order]
     asked = at_group * width + np.searchsorted(times, at, side="right")
     last_change = np.searchsorted(moment[order], asked, side="right") - 1
     found: Indices = np.where(last_change >= 0, open_after[last_change], -1)

@@ -102,6 +102,12 @@ def time_in(spans: Spans, until: Times) -> Times:
     return total
 
 
+def inside(spans: Spans, instants: Times) -> Mask:
+    """Return True for the instants that disjoint spans cover."""
+    covered: Mask = time_in(spans, instants + 1) > time_in(spans, instants)
+    return covered
+
+
 def first_of_equals(values: npt.NDArray[np.integer[Any]]) -> Mask:
     """Return True for the first of each row of equal values."""
     mask: Mask = np.append(True, values[1:] != values[:-1])[: len(values)]
@@ -140,8 +146,8 @@ def times_inside(spans: Sequence[Spans], start: Times, end: Times) -> npt.NDArra
     span, interval = overlapping(Spans(low, high), Spans(start, end))
     lasting = np.minimum(high[span], end[interval]) - np.maximum(low[span], start[interval])
     cells = interval * len(spans) + column[span]
-    inside = np.bincount(cells, lasting, len(start) * len(spans)).astype(np.float64, copy=False)
-    return inside.reshape(len(start), len(spans))
+    times = np.bincount(cells, lasting, len(start) * len(spans)).astype(np.float64, copy=False)
+    return times.reshape(len(start), len(spans))
 
 
 class LevelPieces(NamedTuple):

@@ -17,7 +17,7 @@ from nsys2prv.errors import Nsys2prvError
 from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES
 from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.intervals.grouped import Axis
-from nsys2prv.intervals.spans import Indices, Spans, intersection, time_in
+from nsys2prv.intervals.spans import Indices, Spans, inside, intersection
 from nsys2prv.model.words import short
 from nsys2prv.run.trace_rows import NO_ROW
 
@@ -154,7 +154,7 @@ def _within(samples: pl.DataFrame, members: Indices, column: str, axis: Axis, sp
     recorded = pl.col("time").is_between(axis.low, axis.high, closed="left")
     own = samples.filter(pl.col(column).is_in(pl.Series(members).implode()), recorded)
     at = axis.at(np.searchsorted(members, own[column].to_numpy()), own["time"].to_numpy())
-    return own.filter(pl.Series(time_in(spans, at + 1) > time_in(spans, at), dtype=pl.Boolean()))
+    return own.filter(inside(spans, at))
 
 
 def _of_others(case: Case, samples: pl.DataFrame, idle: Spans) -> pl.DataFrame:

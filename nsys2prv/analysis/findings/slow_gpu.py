@@ -15,7 +15,7 @@ from nsys2prv.analysis.facts.thresholds import CLOCK_DROP, SLOW_KERNELS
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import Pieces
 from nsys2prv.analysis.interval_frames import covered
-from nsys2prv.intervals.spans import time_in
+from nsys2prv.intervals.spans import inside
 from nsys2prv.model.units import text_ms
 
 
@@ -80,8 +80,8 @@ def _clock(case: Case, device: int, pieces: Pieces) -> float | None:
     computing = covered(kernels, case.analysis.window.spans)
     total, count = 0.0, 0
     for times, values in pieces():
-        inside = time_in(computing, times + 1) > time_in(computing, times)
-        total, count = total + float(values[inside].sum()), count + int(inside.sum())
+        meanwhile = inside(computing, times)
+        total, count = total + float(values[meanwhile].sum()), count + int(meanwhile.sum())
     return total / count if total else None
 
 

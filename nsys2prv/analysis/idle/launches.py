@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import COPY, Run
@@ -12,7 +11,7 @@ from nsys2prv.analysis.graph.instants import NO_INSTANT, known_instants
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import length, whole_with_ns
 from nsys2prv.families.source import CLOCK_SLACK
-from nsys2prv.intervals.spans import Mask, Spans, Times
+from nsys2prv.intervals.spans import Spans, inside
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.trace_rows import NO_ROW
 
@@ -91,7 +90,7 @@ def _launched(run: Run, window: Spans) -> pl.DataFrame:
     # What was cut at the begin of a chosen time starts before it.
     begins = (pl.col("start") > low) | (pl.col("whole_ns") == pl.col("end") - pl.col("start"))
     known = run.work.filter((pl.col("kind") != COPY) & pl.col("launched").is_not_null() & possible & begins)
-    return known.filter(pl.Series(_is_in(known["start"].to_numpy(), window), dtype=pl.Boolean))
+    return known.filter(inside(window, known["start"].to_numpy()))
 
 
 def _with_calls(run: Run, started: pl.DataFrame) -> pl.DataFrame:
@@ -123,21 +122,12 @@ def queues(run: Run, window: Spans) -> pl.DataFrame:
     """Return QUEUE of each stream, by rank and stream."""
     rank = run.rank_of("task")
     waiting = waiting_work(run).with_columns(rank=rank)
-    inside = whole_with_ns(waiting.rename({"begin": "start"}), window)
+    launched = whole_with_ns(waiting.rename({"begin": "start"}), window)
     by, total = ["rank", "stream"], max(window.total(), 1)
     label = pl.col("stream").replace_strict(dict(enumerate(run.row_labels)), default="", return_dtype=pl.String)
-    table = inside.group_by(by).agg(activities=pl.len(), mean=pl.col("ns").sum() / total)
-    lengths = queue_lengths(inside.select(*by, "end", begin="start"), by)
+    table = launched.group_by(by).agg(activities=pl.len(), mean=pl.col("ns").sum() / total)
+    lengths = queue_lengths(launched.select(*by, "end", begin="start"), by)
     # What waits in one span of the window and in another one may wait at once between them.
     longest = whole_with_ns(lengths, window).group_by(by).agg(longest=pl.col("waiting").max())
     found = table.join(longest, on=by, how="left").sort("rank", label, "stream").with_columns(stream=label)
     return to_schema(found, QUEUE)
-
-
-def _is_in(times: Times, spans: Spans) -> Mask:
-    """Return True for times inside spans."""
-    at = np.searchsorted(spans.start, times, side="right") - 1
-    if not len(spans.start):
-        return np.zeros(len(times), dtype=np.bool_)
-    inside: Mask = (at >= 0) & (times < spans.end[at])
-    return inside
