@@ -278,6 +278,12 @@ class Run(NamedTuple):
         return pl.col(column).replace_strict(self.ranks, default=None, return_dtype=pl.Int64)
 
 
+def kernels_of(work: pl.DataFrame, least: int = 0) -> pl.DataFrame:
+    """Return the kernels of WORK that last `least` ns or more, those that communicate, too."""
+    long_enough = pl.col("end") - pl.col("start") >= least
+    return work.filter(pl.col("kind").is_in([KERNEL, NCCL]) & long_enough)
+
+
 def devices_of(run: Run) -> pl.DataFrame:
     """Return the devices of a run: device (its index in Run.devices), rank, host and gpu."""
     return pl.DataFrame(

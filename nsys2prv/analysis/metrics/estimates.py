@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import KERNEL, NCCL, Sampled
+from nsys2prv.analysis.frames import Sampled, kernels_of
 from nsys2prv.analysis.gather.frames_of_run import gather_device_work, gather_samples
 from nsys2prv.analysis.gather.stored_intervals import gathered_rows
 from nsys2prv.analysis.interval_frames import parts_by
@@ -46,15 +46,15 @@ def estimate(
         return None
     # Most GPUs of simulations never use their tensor cores: every mean is 0 then, and nothing need be fitted.
     used = [one for one in sampled if any(values.any() for _, values in one.pieces())]
+    nothing = Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, {})
     if not used:
-        return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, {})
+        return nothing
     intervals = sum(gathered_rows(plan, span))
     needed = limits.analysis_memory + intervals * limits.estimated_memory
     allowed = limits.estimate_memory if memory is None else memory
     if needed > allowed:
         megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
-        left_out = {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals}
-        return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, left_out)
+        return nothing._replace(left={Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals})
     work = gather_device_work(plan, found.device_of, span)
     values = {
         (fit.device or 0, name): round(SCALE * (one.mean or 0.0))
@@ -62,9 +62,8 @@ def estimate(
         for one in fit.classes
         for name in one.classes
     }
-    drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
-    kernels = work.filter(drawn).group_by("device", "class").len()
-    given = sum(count for device, name, count in kernels.rows() if values.get((device, name)))
+    drawn = kernels_of(work, least).group_by("device", "class").len()
+    given = sum(count for device, name, count in drawn.rows() if values.get((device, name)))
     return Estimates(found.device_of, *_tables(plan, found.devices, values), given, {})
 
 

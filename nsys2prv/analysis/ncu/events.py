@@ -6,7 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from nsys2prv.analysis.frames import KERNEL, NCCL, Run
+from nsys2prv.analysis.frames import Run, kernels_of
 from nsys2prv.analysis.ncu.join import CLASS, SAME
 from nsys2prv.families.metrics.ncu import FAMILY
 from nsys2prv.model.event_type import EventType
@@ -22,21 +22,21 @@ from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEvents:
     """Make the events of all kernels with figures (see join.with_profiles), and store them in `folder`.
 
-    Kernels that last less than `least` ns are not drawn, and are not counted. Figures of 0 are not written, as other
-    attributes. Raises OutputError.
+    Kernels that last less than `least` ns are not drawn, and are not counted. As of other attributes, figures of 0 are
+    not written. Raises OutputError.
     """
     assert run.figures is not None
-    drawn = pl.col("kind").is_in([KERNEL, NCCL]) & (pl.col("end") - pl.col("start") >= least)
-    kernels = run.work.filter(drawn)
+    kernels = kernels_of(run.work, least)
     values = run.figures.with_row_index("figures").select("figures", *_values())
     joined = kernels.drop_nulls("joined").join(values, on="figures", how="left", maintain_order="left")
     placed = joined.with_columns(combination=pl.col("joined").cast(pl.Int64))
-    columns = [kind.key for kind in (*NCU_FIGURES.values(), NCU_STALL)]
+    kinds = (*NCU_FIGURES.values(), NCU_STALL)
+    columns = [kind.key for kind in kinds]
     spill = None
     if placed.height:
         of, points = SpillOf("events", FAMILY.name, tuple(columns)), Points(row_points(placed, columns))
         spill = replace_spill(folder / "ncu.arrow", of, points, limits.batch_rows)
-    further = {kind.key: _pcf(kind) for kind in (*NCU_FIGURES.values(), NCU_STALL)}
+    further = {kind.key: _pcf(kind) for kind in kinds}
     counted = dict(kernels.group_by("joined").len().rows())
     reasons = {None: Loss.NO_PROFILE, SAME: Loss.SAME_KERNEL, CLASS: Loss.SAME_CLASS}
     left = {Lost(loss): counted[how] for how, loss in reasons.items() if counted.get(how)}

@@ -26,7 +26,7 @@ EXACT, SAME, CLASS = NCU_JOINED.values
 # Columns of WORK of a run with profiles: the row of `Run.figures`, and how it was found; null without figures.
 JOIN = {"figures": pl.UInt32(), "joined": pl.UInt8()}
 # Profiled processes. `known`: kernels that the rank launched, too; `joined`: kernels with a launch of their own;
-# `first`: the launch of the first of these, from 1 on; `places`: places that fit, the first of which was taken.
+# `first`: the number of the first such launch, from 1 on; `places`: how many places fit (the first one was taken).
 PROFILED = {
     "file": pl.String(),
     "process": pl.Int64(),
@@ -38,7 +38,8 @@ PROFILED = {
     "first": pl.Int64(),
     "places": pl.Int64(),
 }
-_SHARES = ("sm_percent", "tensor_percent", "occupancy_percent")
+# Figures that are means over the time of kernels.
+SHARES = ("sm_percent", "tensor_percent", "occupancy_percent")
 _RANK_IN_NAME = r"(?i)rank[ _.=-]?(\d+)"
 
 
@@ -89,8 +90,8 @@ def _processes(profiles: Sequence[Profile]) -> Iterator[_Process]:
 def _matched(processes: Sequence[_Process], tasks: Sequence[AnalyzedTask], launches: pl.DataFrame) -> Iterator[_Match]:
     """Yield each profiled process with its task: the named rank's, else one that launched most of its kernels.
 
-    Of several such tasks that of the rank in the file's name counts, then one without a profile, then the lowest rank.
-    The processes of a file have tasks of their own; those with most kernels choose first.
+    Of several such tasks the one of the rank in the file's name comes first, then one without a profile, then the
+    lowest rank. No two processes of a file have one task; those with most kernels choose first.
     """
     by_task = {int(task): part for (task,), part in launches.group_by("task", maintain_order=True)}
     taken: set[int] = set()
@@ -124,7 +125,7 @@ def _candidates(one: _Process, by_task: Mapping[int, pl.DataFrame], tasks: Seque
 
 
 def _order(match: _Match, tasks: Sequence[AnalyzedTask], taken: Container[int]) -> tuple[int, bool, bool, bool, int]:
-    """Return what puts the task of a match before others."""
+    """Return the key that sorts the tasks of a process, the best first."""
     assert match.task is not None
     rank, in_name = tasks[match.task].rank, re.findall(_RANK_IN_NAME, match.of.profile.file.path.name)
     named = bool(in_name) and rank == int(in_name[-1])
@@ -167,17 +168,17 @@ def _exact(numbered: pl.DataFrame, matches: Sequence[_Match]) -> pl.DataFrame:
 
 
 def _completed(exact: pl.DataFrame, numbered: pl.DataFrame, same: pl.DataFrame) -> pl.DataFrame:
-    """Give each figure that the file of a launch lacks the mean of the same kernel in other files."""
+    """Fill each figure that the file of a launch lacks with the mean of the same kernel in other files."""
     sort = exact.join(numbered.select("launch", "sort"), on="launch", how="left", maintain_order="left")
     beside = sort.join(same, on="sort", how="left", maintain_order="left", suffix="_same")
     return beside.select("launch", *(pl.coalesce(c, f"{c}_same").alias(c) for c in FIGURES))
 
 
 def _alike(sorts: pl.DataFrame, matches: Sequence[_Match]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the figures of profiled kernels by the `sort` of kernel that they are of, and by its `class`.
+    """Return the figures of profiled kernels, by their `sort` of kernel, and by their `class`.
 
-    A kernel counts for a class by its name, also where its grid, block or registers are others than those of the run.
-    Kernels of no known class have nothing in common.
+    A kernel counts for a class by its name, even if the run has it with another grid, block or registers alone. Kernels
+    without a known class count for none: they have nothing in common.
     """
     by_sort = [pl.DataFrame(schema={"sort": sorts.schema["sort"], **FIGURES})]
     by_class = [pl.DataFrame(schema={"class": pl.String(), **FIGURES})]
@@ -191,31 +192,28 @@ def _alike(sorts: pl.DataFrame, matches: Sequence[_Match]) -> tuple[pl.DataFrame
     return pl.concat(by_sort), pl.concat(by_class)
 
 
-def kernels_of(work: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels of WORK, those that communicate, too."""
-    return work.filter(pl.col("kind").is_in([KERNEL, NCCL]))
-
-
 def means(kernels: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
     """Return `by` and FIGURES of groups of profiled kernels, in order of the groups.
 
     Shares are weighted by the kernels' time, all else are plain means; `stall` is the reason of the most time.
     """
     weight = pl.col("ns").fill_null(1.0)
-    shares = {c: (pl.col(c) * weight).sum() / weight.filter(pl.col(c).is_not_null()).sum() for c in _SHARES}
-    plain = [c for c, t in FIGURES.items() if t == pl.Float64() and c not in _SHARES]
+    plain = [c for c, t in FIGURES.items() if t == pl.Float64() and c not in SHARES]
     ordered = kernels.sort(*by, maintain_order=True)
     table = ordered.group_by(by, maintain_order=True).agg(
-        pl.col(plain).mean(),
-        pl.col("registers").max(),
-        **{c: pl.when(pl.col(c).count() > 0).then(share) for c, share in shares.items()},
+        pl.col(plain).mean(), pl.col("registers").max(), *(weighted_mean(c, weight) for c in SHARES)
     )
-    table = table.with_columns(pl.col(_SHARES).fill_nan(None))
     return table.join(main_stall(ordered, by, weight), on=by, how="left", maintain_order="left").select(*by, *FIGURES)
 
 
+def weighted_mean(column: str, weight: pl.Expr) -> pl.Expr:
+    """Return the mean of a column over the rows that have it, null without any, to aggregate by."""
+    weights = weight.filter(pl.col(column).is_not_null()).sum()
+    return pl.when(weights > 0).then((pl.col(column) * weight).sum() / weights).alias(column)
+
+
 def main_stall(kernels: pl.DataFrame, by: Sequence[str], weight: pl.Expr) -> pl.DataFrame:
-    """Return for each group the `stall` of kernels that has the highest sum of a weight."""
+    """Return `by` and the `stall` of most weight of each group of kernels."""
     sums = kernels.drop_nulls("stall").group_by(*by, "stall").agg(weight.sum().alias("weight"))
     ordered = sums.sort(*by, "weight", "stall", descending=[*[False] * len(by), True, False])
     return ordered.unique(by, keep="first", maintain_order=True).select(*by, "stall")
@@ -279,7 +277,7 @@ def _remarks(matches: Sequence[_Match], tasks: Sequence[AnalyzedTask]) -> Iterat
 
 
 def _places(matches: Sequence[_Match], tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
-    """Yield where profiles lie of which several places fit."""
+    """Yield the place that was taken of each profile that fits at several."""
     for match in matches:
         if match.task is not None and match.placed.places > 1:
             of, rank = match.of, tasks[match.task].rank

@@ -1,4 +1,4 @@
-"""All kernels of a run in the order of their launches, with what Nsight Compute knows of a kernel, too."""
+"""All kernels of a run in the order of their launches, with the facts that Nsight Compute has of each kernel, too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.report.ncu.names import name_key
 from nsys2prv.run.plan import Plan
 
-# Attributes of kernels that must be stored whole, beside those that every analysis reads.
+# Attributes of kernels that must be stored whole, in addition to the ones that every analysis reads.
 STORED = (types.KERNEL_FULL_NAME.key,)
 # Columns of the size of a kernel -> attribute that holds it.
 SIZES = {

@@ -38,7 +38,7 @@ class Placed(NamedTuple):
     """Kernels of a profile among the launches of a task.
 
     `at[n]` is the launch of the n-th kernel, NOWHERE without one. `known`: kernels of a name, grid, block and registers
-    that the task launched, too. `places`: how many places fit as well as the first, which counts.
+    that the task launched, too. `places`: how many places fit (the first one counts).
     """
 
     at: Indices
@@ -48,9 +48,10 @@ class Placed(NamedTuple):
 
 
 def with_keys(profiled: pl.DataFrame, launches: pl.DataFrame) -> tuple[pl.DataFrame, str]:
-    """Return kernels of a profile with `key`, the spelling of their names, and the column of launches that it is like.
+    """Return kernels of a profile with `key`, the spelling of their names, and the column of launches to compare.
 
-    Names may be demangled ones, or functions alone (`--print-kernel-base function`); NVTX ranges may stand before them.
+    Names may be whole (`key`), or functions alone (`short_key`, of `--print-kernel-base function`); NVTX ranges may
+    stand before them.
     """
     found = {}
     for column in ("key", "short_key"):
@@ -66,8 +67,8 @@ def with_keys(profiled: pl.DataFrame, launches: pl.DataFrame) -> tuple[pl.DataFr
 def place(profiled: pl.DataFrame, launches: pl.DataFrame, column: str) -> Placed:
     """Place the kernels of a profiled process among the launches of a task.
 
-    `profiled`: `key` and SHAPE in the order of profiling; `launches`: ORDERED_LAUNCH; `column`: that of ORDERED_LAUNCH
-    which `key` is like.
+    `profiled`: `key` and SHAPE in the order of profiling; `launches`: ORDERED_LAUNCH; `column`: its column to compare
+    `key` with.
     """
     launched, kernels = _numbered(profiled, launches, column)
     own, there = kernels.numbers, launched.numbers
@@ -119,7 +120,7 @@ def occurrences_of(sequence: Indices, among: Indices) -> Indices:
     """Return the positions at which a sequence of numbers from 0 on stands among others, whole.
 
     Windows are compared by a polynomial hash modulo 2**64 over random numbers (Karp and Rabin, IBM J. Res. Dev. 31,
-    1987); a first position that only seems to fit is left out.
+    1987). Only the first position is used: it is compared number by number, too.
     """
     length = len(sequence)
     if not 0 < length <= len(among):

@@ -1,7 +1,7 @@
 """Roofline by class of kernels: operations and bytes against the peaks of the GPU.
 
-Of each kernel of the run that has figures, operations, DRAM bytes and time are those of Nsight Compute, which measures
-every kernel alone, at a clock of its own; sums over a class are weighted by how often the run launches each kernel.
+Operations, DRAM bytes and time of a kernel are its figures of Nsight Compute, which measures every kernel alone, at a
+clock of its own; sums over a class are weighted by how often the run launches each kernel.
 Williams, Waterman and Patterson, Roofline: An Insightful Visual Performance Model, Comm. ACM 52 (2009).
 """
 
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.ncu.join import kernels_of
+from nsys2prv.analysis.frames import Run, kernels_of
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.report.ncu.figures import PIPES
 
 # `kernels`: those with all figures needed; `of`: all kernels of the class; `ns`: time of `kernels` in the run;
-# `profiled_ns`: while profiled; `flop`, `bytes`: sums of operations and DRAM bytes; `flop_byte`: `flop` / `bytes`;
-# `flop_s`, `bytes_s`: per second of `profiled_ns`; `pipe`: the arithmetic that would take the class longest at its
-# peak; `peak_*`: the peaks of that and of DRAM at the profiler's clocks; `*_percent`: of these; `bound`: the lower
+# `profiled_ns`: their time under the profiler; `flop`, `bytes`: sums of operations and DRAM bytes; `flop_byte`: their
+# ratio; `flop_s`, `bytes_s`: per second of `profiled_ns`; `pipe`: the arithmetic that would take the class longest at
+# its peak; `peak_*`: the peaks of that and of DRAM at the profiler's clocks; `*_percent`: of these; `bound`: the lower
 # roof, `memory` or `compute`.
 ROOFLINE = {
     "class": pl.String(),

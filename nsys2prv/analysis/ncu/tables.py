@@ -7,16 +7,15 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.frames import Run, kernels_of
 from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
-from nsys2prv.analysis.ncu.join import CLASS, EXACT, SAME, kernels_of, main_stall
+from nsys2prv.analysis.ncu.join import CLASS, EXACT, SAME, SHARES, main_stall, weighted_mean
 from nsys2prv.analysis.ncu.roofline import roofline, roofs
 from nsys2prv.model.metric_names import TENSOR
 
 # Columns of tables. Shares are %, weighted by the kernels' time in the run; bytes are means of a kernel;
 # `tensor_estimate_percent` is the estimate from GPU metrics (null: none). `exact`, `same_kernel`, `class_mean`,
 # `without`: kernels by how they got their figures.
-_SHARES = ("sm_percent", "tensor_percent", "occupancy_percent")
 _MEANS = ("dram_bytes", "l2_bytes")
 COUNTS = {"exact": EXACT, "same_kernel": SAME, "class_mean": CLASS, "without": None}
 COLUMNS = (
@@ -32,18 +31,17 @@ def kernel_figures(work: pl.DataFrame, figures: pl.DataFrame, by: Sequence[str])
     """
     # Some figures serve thousands of kernels: their times are added up first.
     together = work.group_by(*by, "figures", "joined").agg(pl.col("ns").sum(), kernels=pl.len())
-    values = figures.with_row_index("figures").select("figures", "registers", "stall", *_SHARES, *_MEANS)
+    values = figures.with_row_index("figures").select("figures", "registers", "stall", *SHARES, *_MEANS)
     known = together.join(values, on="figures", how="left").cast({pl.Categorical: pl.String})
     # Floats add up to the last digit only in one order.
     known = known.sort(*by, "figures", "joined")
-    joined = pl.col("joined")
     counts = {
-        name: pl.col("kernels").filter(joined.is_null() if how is None else joined == how).sum().cast(pl.Int64)
+        name: pl.col("kernels").filter(pl.col("joined").eq_missing(how)).sum().cast(pl.Int64)
         for name, how in COUNTS.items()
     }
     table = known.group_by(by, maintain_order=True).agg(
-        *(_mean(c, "ns").alias(c) for c in _SHARES),
-        *(_mean(c, "kernels").alias(c) for c in _MEANS),
+        *(weighted_mean(c, pl.col("ns")) for c in SHARES),
+        *(weighted_mean(c, pl.col("kernels")) for c in _MEANS),
         # Kernels of one name may have several versions.
         registers=pl.col("registers").max(),
         **counts,
@@ -51,12 +49,6 @@ def kernel_figures(work: pl.DataFrame, figures: pl.DataFrame, by: Sequence[str])
     stalls = main_stall(known, by, pl.col("ns"))
     joined_table = table.join(stalls, on=by, how="left", maintain_order="left", nulls_equal=True)
     return joined_table.select(*by, *(c for c in COLUMNS if c != "tensor_estimate_percent"))
-
-
-def _mean(column: str, weight: str) -> pl.Expr:
-    """Return the weighted mean of a column over the rows that have it; null without any."""
-    weights = pl.col(weight).filter(pl.col(column).is_not_null()).sum()
-    return pl.when(weights > 0).then((pl.col(column) * pl.col(weight)).sum() / weights)
 
 
 class NcuFigures(NamedTuple):
