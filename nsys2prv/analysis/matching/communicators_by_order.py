@@ -18,15 +18,13 @@ import numpy.typing as npt
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import RECEIVE, SEND
 
-# Lowest share of the k-th kernels of some streams that ran at one time, for the streams to share a communicator.
+# Streams share a communicator if at least this share of their k-th kernels ran at one time.
 LEAST_SHARE_AT_ONCE = 0.98
-# Highest median distance of the ends of the k-th kernels of two such streams (ns), beside the error of two
-# clocks. In captures of two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between
-# communicators in step.
+# Highest median distance of the ends of their k-th kernels (ns), in addition to the error of two clocks. In captures of
+# two to four H100 it is 0.1 to 22 us within a communicator, and 95 us or more between communicators in step.
 MOST_ENDS_APART_NS = 50_000
-# The same where the distance is steady, as clocks of reports of one host may be off: 70 us on an H200, with a median
-# deviation of 1 to 6 us within a communicator, and of 36 us or more between two. Fewer kernels than FEWEST_KERNELS tell
-# nothing.
+# The same where the distance is steady, since clocks of reports of one host may be off: by 70 us on an H200, with a
+# median deviation of 1 to 6 us within a communicator, and of 36 us or more between two. It takes FEWEST_KERNELS to see.
 MOST_STEADY_ENDS_APART_NS, MOST_STEADY_DEVIATION_NS, FEWEST_KERNELS = 150_000, 10_000, 4
 # A stream whose ends are so many times farther from the first one's than those of the stream before it, and more than
 # NEAR_ENDS_APART_NS, is of another communicator.
@@ -69,8 +67,8 @@ class _Distance(NamedTuple):
 
 
 def collectives(streams: Sequence[Stream], clock_error: int) -> Iterator[list[Member]]:
-    """Yield the streams of each communicator. Where ends tell no groups, all streams may be one."""
-    # Those with a root are held to the same rule as others here.
+    """Yield the streams of each communicator. If their ends form no groups, all streams may be one communicator."""
+    # Here kernels with a root follow the same rule as others.
     alike = [one._replace(root=NO_ROOT) for one in streams]
     found = list(_communicators(alike, clock_error))
     every = [_aligned(alike[0], one) for one in alike]
@@ -120,23 +118,26 @@ def _communicator_of_first(streams: Sequence[Stream], clock_error: int) -> list[
 
 
 def messages(streams: Sequence[Stream], clock_error: int, peers: Collection[tuple[int, ...]]) -> Iterator[list[Member]]:
-    """Yield a stream of sends with the one of receives that end with these, if they came first.
+    """Yield a stream of sends with the stream of receives that end with them, where the receives came first.
 
-    `peers`: streams of sends and of receives with messages that their ends tell. Streams with several peers are left
-    out, and a stream with one has no other.
+    `peers`: pairs of a stream of sends and one of receives with messages that are known by their ends. A stream of one
+    such pair has no other peer, and streams of several pairs are left out.
     """
     left = {one.number: one for one in streams if one.kind == RECEIVE}
     counts = Counter(number for pair in peers for number in pair)
     sole = {pair for pair in peers if all(counts[number] == 1 for number in pair)}
     known = set(counts)
     for send in (one for one in streams if one.kind == SEND):
-        alike = [one for one in left.values() if len(one.end) == len(send.end) and one.device != send.device]
-        pairs = {one.number: (send.number, one.number) for one in alike}
-        alike = [one for one in alike if (pair := pairs[one.number]) in sole or known.isdisjoint(pair)]
-        apart = {one.number: _messages_apart(send, one) for one in alike}
-        near = [one.number for one in alike if _near(apart[one.number], send, one, clock_error)]
+        near = {}
+        for one in left.values():
+            pair = send.number, one.number
+            alike = len(one.end) == len(send.end) and one.device != send.device
+            if alike and (pair in sole or known.isdisjoint(pair)):
+                apart = _messages_apart(send, one)
+                if _near(apart, send, one, clock_error):
+                    near[one.number] = apart
         if near:
-            yield [Member(send), Member(left.pop(min(near, key=apart.__getitem__)))]
+            yield [Member(send), Member(left.pop(min(near, key=near.__getitem__)))]
 
 
 def _near(apart: _Distance, first: Stream, other: Stream, clock_error: int) -> bool:
@@ -146,7 +147,7 @@ def _near(apart: _Distance, first: Stream, other: Stream, clock_error: int) -> b
 
 
 def _aligned(first: Stream, other: Stream) -> Member:
-    """Return the other stream with its shift: none if both have as many kernels, which may be of one communicator."""
+    """Return the other stream with its shift: 0 if it has as many kernels, and they may be of one communicator."""
     whole = Member(other)
     if len(first.end) == len(other.end) and _of_one(Member(first), whole):
         return whole
@@ -156,8 +157,8 @@ def _aligned(first: Stream, other: Stream) -> Member:
 def _shift(first: Stream, other: Stream) -> int:
     """Return how many kernels the other stream has before the first kernel of the first one; below 0: it lacks them.
 
-    The stream that was recorded later tells it. The middle of its first kernel lies between the ends of two kernels of
-    the other stream, of which the latter belongs to it.
+    It follows from the stream that was recorded later: the first kernel of the other stream that ends after the middle
+    of its own first kernel belongs to this kernel.
     """
     before = np.searchsorted(other.end, (first.begin[0] + first.end[0]) // 2)
     after = np.searchsorted(first.end, (other.begin[0] + other.end[0]) // 2)
@@ -188,8 +189,8 @@ def _together(begin: Sequence[Times], end: Sequence[Times]) -> npt.NDArray[np.bo
 def _of_one(first: Member, other: Member) -> bool:
     """Return True if two streams may be of one communicator, of which the first one may be the root.
 
-    Then half of the kernels must have run at one time, and no other may contradict it: no rank ends a Broadcast before
-    the root begins, and the root of a Reduce does not end before the others begin.
+    With a root, half of the kernels must have run at one time, and the others must not contradict it: no rank ends a
+    Broadcast before the root begins, and the root of a Reduce does not end before the others begin.
     """
     if first.stream.root == NO_ROOT:
         return _at_once([first, other])
@@ -208,7 +209,7 @@ def _is_communicator(members: Sequence[Member]) -> bool:
 
 
 def _apart(first: Member, other: Member) -> _Distance:
-    """Return how far the ends of two streams are apart: of kernels with a root, where they ran at one time."""
+    """Return how far the ends of two streams are apart; kernels with a root count if they ran at one time."""
     begin, end = _common([first, other])
     later = end[1] - end[0]
     if first.stream.root != NO_ROOT:

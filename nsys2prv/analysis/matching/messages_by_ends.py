@@ -1,8 +1,8 @@
 """Messages of NCCL kernels without payload: a send and the receive on another device that ends with it are one message.
 
-So the messages of a stream are told apart that serves several peers, as of a stage in the middle of a pipeline. A
-receive that came first ends a steady time after its send. Others may end then by chance, as where pipelines run in
-step: between peers the time is steadier than between devices that only do the same.
+This tells apart the messages of a stream that serves several peers, such as a stage in the middle of a pipeline. A
+receive that came before its send ends a steady time after it. Receives of other devices may end then by chance, as
+where pipelines run in step, but between peers the time is steadier.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from nsys2prv.intervals.spans import Spans, overlapping
 MOST_ENDS_APART_NS = 50_000
 # How far the distance may be from the usual one of two peers (ns): in that pipeline by 0.5 us.
 MOST_DEVIATION_NS = 5_000
-# Lowest share of the messages that a device receives that is of one peer.
+# A peer sends at least this share of the messages that a device receives.
 LEAST_SHARE_OF_PEER = 0.1
-# Lowest share of the time of a stream's receives that has a partner, for any of them to count.
+# Receives of a stream count if those with a partner have at least this share of their time.
 LEAST_PAIRED_SHARE = 0.8
 # Highest mean number of receives that end near each send: with more, chance decides.
 MOST_RECEIVES_OF_SEND = 16
@@ -30,27 +30,25 @@ _PEERS = ["sender", "receiver"]
 def messages_by_ends(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFrame:
     """Return MESSAGE: the numbers of sends and receives that are one message, in order of the sends.
 
-    `sends`, `receives`: kernels with `number` (no two alike), `task`, `device`, `stream`, `start` and `end` (ns). Where
-    too little of the time of a stream's receives has a partner, none of them has. A receive that came after its send
-    was done has none: it waits for nothing.
+    `sends`, `receives`: kernels with `number` (no two alike), `task`, `device`, `stream`, `start` and `end` (ns). A
+    receive that came after its send was done has no partner: it waits for nothing. No receive of a stream has one if
+    too few of them have (LEAST_PAIRED_SHARE).
     """
     near = _near(sends, receives)
     if near.is_empty():
         return pl.DataFrame(schema=MESSAGE)
-    found = _told(near.join(_peers(near), on=_PEERS))
     often = pl.len().over(_PEERS) >= LEAST_SHARE_OF_PEER * pl.len().over("receiver")
-    found = found.filter(often)
-    waited = receives.with_columns(ns=pl.col("end") - pl.col("start"))
-    told = pl.col("number").is_in(found["receive"].implode())
-    share = waited.group_by("stream").agg(told=pl.col("ns").filter(told).sum() / pl.col("ns").sum())
-    kept = waited.join(share.filter(pl.col("told") >= LEAST_PAIRED_SHARE), on="stream", how="semi")
+    found = _paired(near.join(_peers(near), on=_PEERS)).filter(often)
+    ns, paired = pl.col("end") - pl.col("start"), pl.col("number").is_in(found["receive"].implode())
+    kept = receives.filter((ns.filter(paired).sum() / ns.sum() >= LEAST_PAIRED_SHARE).over("stream"))
     return found.join(kept, left_on="receive", right_on="number", how="semi").select(*MESSAGE).sort("send")
 
 
 def _near(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFrame:
-    """Return sends and receives of two devices that run at one time and end near each other; none if they are crowded.
+    """Return pairs of a send and a receive of two devices that run at one time and end near each other.
 
-    `send`, `receive`: their numbers; `sender`, `receiver`: task and device; `later`: how much later the receive ends.
+    `send`, `receive`: their numbers; `sender`, `receiver`: task and device; `later`: how much later the receive ends
+    (ns). Without rows if there are too many pairs to tell (MOST_RECEIVES_OF_SEND).
     """
     first, other = (frame.sort("end") for frame in (sends, receives))
     ends, until = (frame["end"].to_numpy() for frame in (first, other))
@@ -68,7 +66,10 @@ def _near(sends: pl.DataFrame, receives: pl.DataFrame) -> pl.DataFrame:
 
 
 def _peers(near: pl.DataFrame) -> pl.DataFrame:
-    """Return sender, receiver, and the usual `later` of those that may be peers, with its `spread` (ns, medians)."""
+    """Return the senders and receivers that may be peers, with the `usual` later of their pairs and its `spread`.
+
+    Both are medians in ns.
+    """
     nearest = near.filter(pl.col("later").abs() == pl.col("later").abs().min().over("receive", "sender"))
     median = pl.col("later").median()
     known = nearest.group_by(_PEERS).agg(
@@ -79,8 +80,11 @@ def _peers(near: pl.DataFrame) -> pl.DataFrame:
     return known.join(received, on="receiver").filter(often).select(*_PEERS, "usual", "spread")
 
 
-def _told(near: pl.DataFrame) -> pl.DataFrame:
-    """Return send, receive, sender and receiver of messages: pairs of the steadiest peers first, then the nearest."""
+def _paired(near: pl.DataFrame) -> pl.DataFrame:
+    """Return send, receive, sender and receiver of messages, no send or receive twice.
+
+    Pairs of the steadiest peers come first, then those nearest to the usual distance.
+    """
     off = (pl.col("later") - pl.col("usual")).abs()
     left = (
         near.with_columns(off=off)

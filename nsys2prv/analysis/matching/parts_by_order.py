@@ -1,7 +1,7 @@
 """Parts of NCCL kernels without payload: the k-th kernels on the streams of one communicator are one operation.
 
-An export without JSON and binary columns has no payloads. Then nothing says which ranks share a communicator, but times
-do (see communicators_by_order). Where a stream serves several peers, messages are told one by one (messages_by_ends).
+An export without JSON and binary columns has no payloads. Then times alone show which ranks share a communicator (see
+communicators_by_order). Messages of a stream with several peers are matched one by one (see messages_by_ends).
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _OPERATION = ["group", "nth"]
 
 
 def parts_by_order(run: Run, parts: pl.DataFrame) -> pl.DataFrame:
-    """Return PART of NCCL kernels that have no part in `parts` (PART), where their order and times tell it.
+    """Return PART of NCCL kernels that have no part in `parts` (PART), where it follows from their order and times.
 
-    The run has all of its ranks, and the error of its clocks. Collectives, and exchanges of all with all, are the
-    kernels of one name on each stream; ranks may have begun to record one after the other. A stream that serves two
-    communicators counts for the ranks that share both.
+    `run`: all ranks, and the error of their clocks; they may have begun to record one after the other. Collectives, and
+    exchanges of all with all, are the kernels of one name on each stream. A stream that serves two communicators counts
+    for the ranks that share both.
     """
     known = parts.filter(pl.col("family") == "nccl").select("row", start="began")
     kernels = run.work.filter(pl.col("kind") == NCCL)
@@ -59,9 +59,9 @@ def parts_by_order(run: Run, parts: pl.DataFrame) -> pl.DataFrame:
 
 
 def _grouped(run: Run, numbered: pl.DataFrame, single: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels (of `_numbered`) of groups of streams that were recorded on all of them, with `group`.
+    """Return the kernels (of `_numbered`) of operations that were recorded on all streams of a group.
 
-    `nth` is equal for the kernels of one operation. `single`: see `_single_messages`.
+    `group`, `nth`: equal for the kernels of one operation. `single`: see `_single_messages`.
     """
     peers = {tuple(pair) for pair in single.group_by("group").agg("stream")["stream"].to_list()}
     groups = [
@@ -71,15 +71,15 @@ def _grouped(run: Run, numbered: pl.DataFrame, single: pl.DataFrame) -> pl.DataF
     return _operations(numbered, chain.from_iterable(groups))
 
 
-def _rooted(run: Run, numbered: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels with a root that have an operation, as `_grouped`. `told`: the matched ones of other names.
+def _rooted(run: Run, numbered: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels with a root that have an operation, as `_grouped`. `matched`: kernels of other names.
 
-    Three rules find them, the surest first: their order among those of other names on the same streams, unless times
-    tell smaller groups; that they ran at one time; that half of them did, and no time contradicts a root.
+    Three rules find them, the surest first: their order among the matched kernels of their streams, unless times show
+    smaller groups; that they ran at one time; that half of them did, and no time contradicts a root.
     """
     ran_at_once = (collectives(streams, run.clocks.tolerance) for _, streams in _streams_by_name(numbered))
     by_times = _operations(numbered, chain.from_iterable(ran_at_once))
-    in_order = without_smaller_groups(rooted_by_order(numbered, told, run.clocks.tolerance), by_times)
+    in_order = without_smaller_groups(rooted_by_order(numbered, matched, run.clocks.tolerance), by_times)
     ordered = pl.col("stream").is_in(in_order["stream"].unique().implode())
     by_times = by_times.filter(~ordered.any().over("group"))
     both = pl.concat([by_times, in_order], how="diagonal_relaxed")
@@ -95,7 +95,7 @@ def _streams_by_name(numbered: pl.DataFrame) -> Iterator[tuple[bool, list[Stream
 
 
 def _operations(numbered: pl.DataFrame, groups: Iterable[Sequence[Member]]) -> pl.DataFrame:
-    """Return the kernels of groups of streams that were recorded on all of them, with `group` and the common `nth`."""
+    """Return the kernels of operations that all streams of a group have, with `group` and their common `nth`."""
     frames = [pl.DataFrame(schema=GROUP), *(_frame(members) for members in groups)]
     own = numbered.join(pl.concat(frames), on="stream").with_columns(pl.col("nth") - pl.col("shift"))
     return own.filter(pl.len().over(_OPERATION) == pl.col("stream").n_unique().over("group"))
@@ -103,7 +103,7 @@ def _operations(numbered: pl.DataFrame, groups: Iterable[Sequence[Member]]) -> p
 
 def _parts(matched: pl.DataFrame, first: int, clock_error: int) -> pl.DataFrame:
     """Return PART of matched kernels, which come in order of _OPERATION. `first`: the number of the first operation."""
-    told = matched.with_columns(
+    parts = matched.with_columns(
         operation=pl.struct(_OPERATION).rle_id().cast(pl.Int64) + first,
         family=pl.lit("nccl"),
         communicator=None,
@@ -116,17 +116,16 @@ def _parts(matched: pl.DataFrame, first: int, clock_error: int) -> pl.DataFrame:
         waited_for=pl.col("task").sort_by("start", "task").last().over(_OPERATION),
     )
     has_root = pl.col("root") != NO_ROOT
-    with_root = with_rooted_arrivals(told.filter(has_root), ["operation"], clock_error)
-    both = pl.concat([told.filter(~has_root), with_root]).sort("operation", "task")
+    with_root = with_rooted_arrivals(parts.filter(has_root), ["operation"], clock_error)
+    both = pl.concat([parts.filter(~has_root), with_root]).sort("operation", "task")
     return to_schema(both, PART)
 
 
 def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return kernels in order of stream and time, with kind (of PART), `message`, stream, and `nth` on it.
+    """Return kernels in order of stream and time, with what tells streams apart, and `nth`: their number on the stream.
 
-    Sends, receives and kernels of other names are streams of their own. Lanes of a stream are one stream. `message`:
-    True for sends and receives; `root`: see communicators_by_order; `place`: the stream with kernels of all names;
-    `clock`: number of the clock.
+    `stream`: the kernels of one name and kind (of PART) on a stream of the GPU, which is their `place` and may have
+    several lanes; `message`: True for sends and receives; `root`: see communicators_by_order; `clock`: its number.
     """
     kind = pl.col("operation").cast(pl.String).replace_strict(MESSAGE_KINDS, default=COLLECTIVE, return_dtype=pl.UInt8)
     names = kernels.select(name=pl.col("name").cast(pl.String).unique())
@@ -147,7 +146,7 @@ def _numbered(run: Run, kernels: pl.DataFrame) -> pl.DataFrame:
 
 
 def _single_messages(kernels: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels (of `_numbered`) that are messages by their ends, each message as a `group` of its own.
+    """Return the kernels (of `_numbered`) that messages_by_ends pairs, each message as a `group` of its own.
 
     The send of a message comes before its receive.
     """

@@ -1,9 +1,9 @@
-"""Broadcasts and Reduces of NCCL without payload, on the streams of communicators that other kernels tell.
+"""Broadcasts and Reduces of NCCL without payload, on streams whose communicator other kernels show.
 
 A small Broadcast is done on its root before the other ranks begin: the root only writes to buffers. So its kernels need
-not run at one time. But a stream runs the kernels of its communicator in one order on all ranks: between two operations
-that are matched, each rank has the same Broadcasts. Times must not contradict it: no rank has the data of a Broadcast
-before its root begins, and the root of a Reduce does not end before all have begun.
+not run at one time. But all ranks of a communicator run its kernels in one order: between two matched operations each
+rank has the same Broadcasts. Times must not contradict it: no rank has the data of a Broadcast before its root begins,
+and the root of a Reduce does not end before all have begun.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from nsys2prv.analysis.matching.communicators_by_order import (
     TO_ROOT,
 )
 
-# From this number on, operations that ran at one time and ended together did so by no chance.
+# So many operations do not run at one time and end together by chance.
 FEWEST_TELLING_OPERATIONS = 16
-# Operations of one name in one communicator: `set`. `interval`: the number of matched operations before it.
+# An operation. `set`: those of one name in one communicator; `interval`: how many matched operations come before it.
 _OPERATION = ["set", "interval", "number"]
 
 
-def rooted_by_order(kernels: pl.DataFrame, told: pl.DataFrame, clock_error: int) -> pl.DataFrame:
-    """Return the kernels that order tells, with `group` and `nth`: equal for the kernels of one operation.
+def rooted_by_order(kernels: pl.DataFrame, matched: pl.DataFrame, clock_error: int) -> pl.DataFrame:
+    """Return the kernels whose operation follows from order, with `group` and `nth`: equal for those of one operation.
 
     `kernels`: those of names with a root, with name, `root`, place (stream of the GPU), stream (kernels of one name on
-    a place), clock, start and end (ns). `told`: matched kernels of other names: group, nth, place and start.
+    a place), clock, start and end (ns). `matched`: matched kernels of other names: group, nth, place and start.
     """
-    placed = _placed(kernels, told)
+    placed = _placed(kernels, matched)
     if placed.is_empty():
         return placed.with_columns(group="stream", nth="number")
     whole = pl.len().over(_OPERATION) == pl.col("members")
@@ -47,28 +47,25 @@ def rooted_by_order(kernels: pl.DataFrame, told: pl.DataFrame, clock_error: int)
 
 
 def without_smaller_groups(found: pl.DataFrame, by_times: pl.DataFrame) -> pl.DataFrame:
-    """Return the kernels that `rooted_by_order` found, without groups whose streams times tell to be several groups.
+    """Return the kernels that `rooted_by_order` found, without groups that times divide into smaller ones.
 
-    `by_times`: kernels with `group` and nth, of groups of streams whose kernels ran at one time. Those with
-    FEWEST_TELLING_OPERATIONS are communicators of fewer ranks on the same streams.
+    `by_times`: kernels with `group` and nth, of groups of streams whose kernels ran at one time. One of these groups
+    with FEWEST_TELLING_OPERATIONS is a communicator of fewer ranks if all of its streams are in one group of `found`.
+    That group is left out if such communicators have all of its streams.
     """
     of_stream = found.select("stream", larger="group").unique()
-    many = (
-        by_times.filter((pl.col("nth").n_unique() >= FEWEST_TELLING_OPERATIONS).over("group"))
-        .select("stream", "group")
-        .unique()
-    )
-    parts = many.join(of_stream, on="stream", how="left")
+    many = by_times.filter((pl.col("nth").n_unique() >= FEWEST_TELLING_OPERATIONS).over("group"))
+    parts = many.select("stream", "group").unique().join(of_stream, on="stream", how="left")
     inside = parts.filter((pl.col("larger").n_unique() == 1).over("group"), pl.col("larger").is_not_null())
     return found.filter((~pl.col("stream").is_in(inside["stream"].implode())).any().over("group"))
 
 
-def _communicators(told: pl.DataFrame) -> pl.DataFrame:
-    """Return places with the only communicator that each one `serves`, as far as known, and how many `members` it has.
+def _communicators(matched: pl.DataFrame) -> pl.DataFrame:
+    """Return the places that serve one communicator alone, the number of it (`serves`) and of its `members`.
 
-    Few operations tell none: their kernels may have run at one time by chance.
+    Places with few operations in common are none: their kernels may have run at one time by chance.
     """
-    groups = told.group_by("group").agg(pl.col("place").unique().sort(), operations=pl.col("nth").n_unique())
+    groups = matched.group_by("group").agg(pl.col("place").unique().sort(), operations=pl.col("nth").n_unique())
     communicators = (
         groups.group_by("place").agg(pl.col("operations").sum()).filter(pl.col("operations") >= FEWEST_KERNELS)
     )
@@ -77,19 +74,19 @@ def _communicators(told: pl.DataFrame) -> pl.DataFrame:
     return each.filter(~pl.col("shared").any().over("serves"))
 
 
-def _placed(kernels: pl.DataFrame, told: pl.DataFrame) -> pl.DataFrame:
+def _placed(kernels: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
     """Return kernels whose name runs on all places of a communicator, with _OPERATION, members, `count` and `inner`.
 
-    `number`: that of the kernel in its interval, from its matched operation on; `count`: how many the stream has there;
-    `inner`: matched operations lie before and after it.
+    `number`: that of the kernel in its interval, counted from the matched operation before it, or back from the first
+    one; `count`: how many kernels of its stream the interval has; `inner`: it lies between two matched operations.
     """
-    communicators = _communicators(told)
+    communicators = _communicators(matched)
     own = kernels.join(communicators, on="place").with_columns(set=pl.struct("name", "serves").rank("dense"))
     own = own.filter(pl.col("place").n_unique().over("set") == pl.col("members"))
     # By chance few operations of a communicator may have been matched on some of its places only.
     everywhere = pl.col("place").n_unique().over("group", "serves") == pl.col("members")
-    matched = told.join(communicators, on="place").filter(everywhere).select("place", "start", matched=1)
-    both = pl.concat([own.with_columns(matched=0), matched], how="diagonal_relaxed").sort("place", "start")
+    borders = matched.join(communicators, on="place").filter(everywhere).select("place", "start", matched=1)
+    both = pl.concat([own.with_columns(matched=0), borders], how="diagonal_relaxed").sort("place", "start")
     before, every = pl.col("matched").cum_sum().over("place"), pl.col("matched").sum().over("place")
     placed = both.with_columns(interval=before, inner=before.is_between(1, every - 1)).filter(pl.col("matched") == 0)
     at = pl.int_range(pl.len()).over("stream", "interval")
