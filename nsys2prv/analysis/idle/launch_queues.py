@@ -9,8 +9,8 @@ from nsys2prv.analysis.frames import Run, stream_of
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span
 
-# A stream by `by` columns of the caller's, and the number of activities that wait on it from `start` to `end` (ns).
-# Times without waiting work are left out.
+# How many activities wait on a stream from `start` to `end` (ns); times without any have no row. The caller chooses the
+# columns that say which stream.
 WAITING = {"start": pl.Int64(), "end": pl.Int64(), "waiting": pl.Int64()}
 
 
@@ -23,7 +23,7 @@ def waiting_work(run: Run) -> pl.DataFrame:
 
 
 def queue_lengths(waiting: pl.DataFrame, by: list[str]) -> pl.DataFrame:
-    """Return `by` and WAITING, in order. `waiting`: `by`, begin and end of each activity's wait.
+    """Return `by` and WAITING, in order. `waiting`: `by`, and the begin and end of each activity's wait (ns).
 
     An activity that begins when the next is launched does not wait any more.
     """

@@ -19,8 +19,8 @@ MOST_KERNEL_COLUMNS = 64
 class FittedColumn(NamedTuple):
     """A class (or family), or a part of it: kernels of one finer class, one name and one length.
 
-    `name` is None for the whole, "" for kernels of a finer class that have no column of their own; `length` is the
-    power of 2 (ns) below their duration. One name runs in several sizes, and a larger one takes longer.
+    `name` is None for the whole, "" for kernels of a finer class that have no column of their own. Kernels of one
+    `length` last from 2**length ns to twice that: one name runs in several sizes, and a larger one takes longer.
     """
 
     owner: str

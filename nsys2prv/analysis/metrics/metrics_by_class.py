@@ -70,7 +70,8 @@ class ClassMean(NamedTuple):
 class MetricFit(NamedTuple):
     """The fit of one metric of one GPU, or (`device` None) of all GPUs together.
 
-    `r2_left_out`: of samples in iterations that were left out of the fit.
+    `r2`: the share of the samples' variance that the fit explains; `r2_left_out`: the same if each iteration is
+    explained by a fit without it.
     """
 
     device: int | None

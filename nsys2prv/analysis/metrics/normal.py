@@ -14,9 +14,10 @@ from nsys2prv.analysis.metrics.nnls import Floats, nnls
 class Normal:
     """Normal equations of some samples; they add up.
 
-    `ata` and `atv` are products of the shares with themselves and with the values times the clock, `atc` those with the
-    clock; `crowd` is that of the shares with their squares. `periods` is the sum of the shares of each column, its time
-    in periods, and `held` that of shares times plain values.
+    A has the shares (a row a sample, a column a class), v the values times the clock, and c the clock times the number
+    of columns that run at once. `ata` is A'A, `atv` A'v, `atc` A'c, and `crowd` A' times the squares of A. `periods`
+    has the sum of each column of A, its time in periods, and `held` is A' times the plain values. `vtv` is v'v, `total`
+    the sum of v, `count` the number of samples.
     """
 
     ata: Floats

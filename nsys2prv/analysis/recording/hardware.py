@@ -1,4 +1,4 @@
-"""The GPUs of a run, and what its reports say of them: models, what they have, how full their memory was."""
+"""The GPUs of a run, and the facts that its reports have on them: model, capacity, and how full the memory was."""
 
 from __future__ import annotations
 
@@ -25,20 +25,14 @@ def find_devices(
 ) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
     """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
     rows = plan.objects.rows
-    of_stream = [n for n, kind in enumerate(rows.kind) if kind == STREAM]
-    users: dict[tuple[str, int], set[int]] = {}
-    for n in of_stream:
-        task = tasks[rows.task[n] - 1]
-        users.setdefault((task.host, int(rows.gpu[n])), set()).add(task.rank)
-    # A run of which nothing on CUDA was recorded says nothing of its devices.
-    contexts = (
-        _contexts(plan, tasks, hosts)
-        if recorded_families(plan) & {CUDA_API.name, *(f.name for f in FAMILIES if f.work)}
-        else ()
-    )
-    for number, task in contexts:
-        users.setdefault((task.host, number), set()).add(task.rank)
-    devices = tuple(Device(host, gpu, min(ranks)) for (host, gpu), ranks in users.items())
+    uses = [(int(rows.gpu[n]), tasks[rows.task[n] - 1]) for n, kind in enumerate(rows.kind) if kind == STREAM]
+    # A context is no use of a device if the run has no records of CUDA.
+    if recorded_families(plan) & {CUDA_API.name, *(f.name for f in FAMILIES if f.work)}:
+        uses += _contexts(plan, tasks, hosts)
+    ranks: dict[tuple[str, int], set[int]] = {}
+    for gpu, task in uses:
+        ranks.setdefault((task.host, gpu), set()).add(task.rank)
+    devices = (Device(host, gpu, min(own)) for (host, gpu), own in ranks.items())
     ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))
     index = {(d.host, d.gpu): n for n, d in enumerate(ordered)}
     numbers = [

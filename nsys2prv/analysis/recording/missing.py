@@ -21,7 +21,7 @@ GRAPH_TRACE = "--cuda-graph-trace=node"
 
 
 class HowToRecord(NamedTuple):
-    """The option of `nsys profile` that records some data, and words to stand behind it: what else that takes."""
+    """The option of `nsys profile` that records some data, and `more`: the words behind it on what else it takes."""
 
     option: str
     more: str = ""

@@ -15,7 +15,7 @@ from nsys2prv.run.report_summary import Summary
 
 
 def renumbered(plan: Plan, tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
-    """Yield the processes that get a rank only from the analysis, if others have one of the run."""
+    """Yield a remark on the processes that have no rank in the run but in the analysis, if others have one there."""
     rows, ranks = plan.objects.rows, plan.objects.ranks
     working = {task for task, kind in zip(rows.task.tolist(), rows.kind, strict=True) if kind != GPU}
     given = [
@@ -30,7 +30,7 @@ def renumbered(plan: Plan, tasks: Sequence[AnalyzedTask]) -> Iterator[str]:
 def said_diagnostics(plan: Plan, routine: bool) -> Iterator[str]:
     """Yield the warnings of the reports, each once with its number of reports: the `routine` ones, or the others.
 
-    Those that are a defect are left out.
+    Errors of nsys when it processed events are left out: they are defects.
     """
     told = (
         # The same name may be that of two reports.
@@ -42,7 +42,7 @@ def said_diagnostics(plan: Plan, routine: bool) -> Iterator[str]:
 
 
 def other_losses(plan: Plan, minor: bool) -> Iterator[str]:
-    """Yield by family the rows lost or altered that are no defects: the `minor` ones, or the others."""
+    """Yield by family how many rows were lost or altered, and why: the `minor` losses, or the others; no defects."""
     rows: Counter[tuple[str, str]] = Counter()
     for summary in plan.summaries:
         for family, count in summary.counts.items():
