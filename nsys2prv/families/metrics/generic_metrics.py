@@ -25,9 +25,9 @@ READS = {
 
 
 def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFrame]:
-    """Return samples by typeId: `time` and one column a metric, by name. Copies of those in GPU_METRICS do not count.
+    """Return samples by typeId: `time` and one column a metric, by name.
 
-    `elsewhere`: the typeIds in GPU_METRICS.
+    `elsewhere`: the typeIds in GPU_METRICS, which are left out: their samples are there.
     """
     events = source.table(schema.GENERIC_EVENTS)
     if events.is_empty():

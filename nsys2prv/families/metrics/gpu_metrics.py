@@ -48,7 +48,7 @@ def _frames(source: Source, state: SampledGpus) -> Frames[SampledGpus]:
 
 
 def metric_names(metrics: pl.DataFrame) -> pl.DataFrame:
-    """Return metrics by their definitions (METRIC_NAMES): typeId, metricId, name; no two of a GPU have one name."""
+    """Return typeId, metricId and name of the metrics in METRIC_NAMES. No two metrics of a GPU get one name."""
     named = metrics.drop_nulls(["typeId", "metricId"])
     once = named.unique(["typeId", "metricId"], keep="last", maintain_order=True)
     rows = [
@@ -82,7 +82,7 @@ def _samples(source: Source, type_id: int, samples: pl.DataFrame) -> Samples:
 def _by_time(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
     """Return a row a sample: `time` and a column a metric, in the order of `names`, which has the metrics of all rows.
 
-    A metric sampled twice at one time: the last value.
+    Of a metric that was sampled twice at one time the last value counts.
     """
     rows = rows if rows["timestamp"].is_sorted() else rows.sort("timestamp", maintain_order=True)
     order = _order(rows, len(names))

@@ -51,11 +51,11 @@ def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
             for kind in kinds
         ]
         # Of several changes at one time, the value after the last one counts.
-        samples = part.with_columns(sums).group_by("start", maintain_order=True)
-        after = samples.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU_COLUMNS).first())
-        places = after.select(*GPU_COLUMNS, lane=pl.lit(0, pl.Int64))
+        by_time = part.with_columns(sums).group_by("start", maintain_order=True)
+        samples = by_time.agg(pl.col(columns).drop_nulls().last(), pl.col(GPU_COLUMNS).first())
+        places = samples.select(*GPU_COLUMNS, lane=pl.lit(0, pl.Int64))
         yield Samples(
-            after.select(
+            samples.select(
                 pl.col("start").alias("time"), source.places.devices(places, FAMILY.name).alias("place"), *columns
             ),
             tuple(columns),

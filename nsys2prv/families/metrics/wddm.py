@@ -67,7 +67,7 @@ def _packets(source: Source, tables: Mapping[str, Table], key: Sequence[str]) ->
 
 
 def _from_one(column: str, count: int) -> pl.Expr:
-    """Return numbers of an enumeration from 1 on, since 0 ends an event; unknown ones are the next after all."""
+    """Return the numbers of an enumeration plus 1, since 0 ends an event; unknown ones are above all others."""
     known = pl.col(column).is_between(0, count - 1)
     return pl.when(known).then(pl.col(column) + 1).otherwise(count + 1)
 

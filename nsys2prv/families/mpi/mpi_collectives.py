@@ -40,9 +40,8 @@ def collective_ends(source: Source, rows: pl.DataFrame) -> OperationEnds:
 
 
 def completion_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> OperationEnds:
-    """Return the ends of numbered nonblocking collectives: the wait or test that completes each.
+    """Return the ends of numbered nonblocking collectives: the wait or test that completes each, where it was recorded.
 
-    Collectives without a recorded one are left out.
     `waits`: starts, waits and tests; `uses`: see mpi_requests.request_uses.
     """
     done = completed(rows.filter(pending()).with_columns(is_pending=True), waits, uses).drop_nulls("completed")

@@ -108,12 +108,13 @@ def on_communicators(rows: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
     key = ["process", "commHandle"]
     joined = keyed.sort("start").join_asof(known, left_on="start", right_on="created", by=key, check_sortedness=False)
     # The world can be recorded after a first use of it.
-    first = known.unique(key, keep="first", maintain_order=True).select(*key, "communicator", "rank", "ranks")
+    facts = ("communicator", "rank", "ranks")
+    first = known.unique(key, keep="first", maintain_order=True).select(*key, *facts)
     filled = joined.join(first, on=key, how="left", suffix="_first", maintain_order="left")
     return (
-        filled.with_columns(pl.coalesce(c, f"{c}_first").alias(c) for c in ("communicator", "rank", "ranks"))
+        filled.with_columns(pl.coalesce(c, f"{c}_first").alias(c) for c in facts)
         .sort("row")
-        .drop("row", "created", "communicator_first", "rank_first", "ranks_first")
+        .drop("row", "created", *(f"{c}_first" for c in facts))
     )
 
 

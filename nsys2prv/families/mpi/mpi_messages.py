@@ -27,11 +27,11 @@ HIGHEST_TAG = 2**31 - 1
 
 
 def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> OperationEnds:
-    """Return ends of messages. `rows`: point-to-point rows on communicators, with text; `waits`: starts, waits, tests.
+    """Return ends of messages.
 
-    `uses`: see mpi_requests.request_uses.
-    A send leaves when its call, or the start of its persistent request, begins; a receive has arrived when its call, or
-    the wait for its request, ends.
+    `rows`: point-to-point rows on communicators, with text; `waits`: starts, waits and tests; `uses`: see
+    mpi_requests.request_uses. A send leaves when its call, or the start of its persistent request, begins; a receive
+    has arrived when its call, or the wait for its request, ends.
     """
     persistent = pl.col("text").str.contains(PERSISTENT)
     directed = pl.concat([_directed(rows.filter(~persistent)), _started(source, rows.filter(persistent), waits)])
@@ -88,14 +88,14 @@ def _directed(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _started(source: Source, inits: pl.DataFrame, waits: pl.DataFrame) -> pl.DataFrame:
     """Return a row for each start of a persistent request: its MPI_Send_init or MPI_Recv_init, at the start's time."""
-    process = process_of(pl.col("globalTid")).alias("owner")
+    process = process_of(pl.col("globalTid")).alias("process")
     starts = waits.filter(pl.col("text").str.contains(STARTS)).select(
         "start", "end", "requestHandle", process, returned="end"
     )
     made = _directed(inits).with_columns(process, made="end").drop("start", "end", "returned").sort("made")
     # A handle is used again when its request is freed.
     found = starts.sort("start", maintain_order=True).join_asof(
-        made, left_on="start", right_on="made", by=["owner", "requestHandle"], check_sortedness=False
+        made, left_on="start", right_on="made", by=["process", "requestHandle"], check_sortedness=False
     )
     known = found.drop_nulls("made")
     source.tally.count(Loss.NO_INIT, found.height - known.height)

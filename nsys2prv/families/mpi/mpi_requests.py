@@ -20,9 +20,9 @@ def pending() -> pl.Expr:
 
 
 def request_uses(tables: Sequence[pl.DataFrame]) -> pl.DataFrame:
-    """Return the times at which requests begin (`used`), by process (`owner`) and handle (`request`), in order."""
-    owner = process_of(pl.col("globalTid")).alias("owner")
-    return pl.concat(t.select(owner, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
+    """Return the times at which requests begin (`used`), with process and handle (`request`), in order of time."""
+    process = process_of(pl.col("globalTid")).alias("process")
+    return pl.concat(t.select(process, request="requestHandle", used="start") for t in tables).drop_nulls().sort("used")
 
 
 def completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl.DataFrame:
@@ -32,8 +32,8 @@ def completed(rows: pl.DataFrame, waits: pl.DataFrame, uses: pl.DataFrame) -> pl
     see request_uses. Request handles are used again: the last wait or test before the next use of the handle completes
     the request. The new columns are null for rows that no later call completes, or whose later call is not recorded.
     """
-    process = process_of(pl.col("globalTid")).alias("owner")
-    handle = ["owner", "request"]
+    process = process_of(pl.col("globalTid")).alias("process")
+    handle = ["process", "request"]
     started = rows.with_columns(
         process, request=pl.when(pending()).then("requestHandle"), after=pl.col("start") + 1
     ).sort("start", maintain_order=True)
