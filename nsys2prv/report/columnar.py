@@ -43,17 +43,12 @@ class ColumnarTables:
 
     def _scan(self, name: str, columns: Collection[str]) -> pl.LazyFrame:
         """Return a query of these columns of a table."""
-        file = self._files[name]
-        try:
+        with self._reading(name) as file:
             if self._is_stream(name):
-                # A stream is read here, all others by queries. Polars cannot read none of its columns.
+                # A stream is read here, other files by queries. Polars cannot read a stream without any column.
                 wanted = sorted(columns) or self._types(name).names()[:1]
                 return pl.read_ipc_stream(file, columns=wanted or None).lazy()
             return _scanned(file)
-        except ReportError:
-            raise
-        except (Exception, pl.exceptions.PanicException) as error:
-            raise self._error(name, error) from None
 
     def _is_stream(self, name: str) -> bool:
         """Return True for a table in the stream format of Arrow, which cannot be queried in place."""
@@ -62,10 +57,17 @@ class ColumnarTables:
         with self._files[name].open("rb") as opened:
             return opened.read(len(ARROW_FILE)) != ARROW_FILE
 
-    def _error(self, name: str, error: Exception) -> ReportError:
-        cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-        advice = ADVICE_TEXT if re.search("(?i)utf-?8", cause) else ADVICE_PARQUET
-        return ReportError(self._files[name], f"this table cannot be read ({cause})", advice)
+    @contextmanager
+    def _reading(self, name: str) -> Iterator[Path]:
+        """Yield the file of a table to read. Raises ReportError for whatever Polars raises meanwhile."""
+        try:
+            yield self._files[name]
+        except ReportError:
+            raise
+        except (Exception, pl.exceptions.PanicException) as error:
+            cause = str(error).splitlines()[0] if str(error) else type(error).__name__
+            advice = ADVICE_TEXT if re.search("(?i)utf-?8", cause) else ADVICE_PARQUET
+            raise ReportError(self._files[name], f"this table cannot be read ({cause})", advice) from None
 
     def names(self) -> Sequence[str]:
         """See Tables."""
@@ -141,10 +143,8 @@ class ColumnarTables:
         return self._collect(name, self._scan(name, [column]).select(value.alias("value")))["value"]
 
     def _collect(self, name: str, query: pl.LazyFrame) -> pl.DataFrame:
-        try:
+        with self._reading(name):
             return query.collect()
-        except (Exception, pl.exceptions.PanicException) as error:
-            raise self._error(name, error) from None
 
     def _selected(self, name: str, columns: HeldColumns) -> list[pl.Expr]:
         return [self._cast(name, source, c).alias(n) for n, (source, c) in columns.items()]
@@ -166,15 +166,11 @@ class ColumnarTables:
     def _types(self, name: str) -> pl.Schema:
         """Return the columns of a table with their types. Raises ReportError."""
         if name not in self._schemas:
-            try:
-                file = self._files[name]
-                # To read no rows of a stream tells its columns, too.
+            with self._reading(name) as file:
                 stream = self._is_stream(name)
                 self._schemas[name] = (
                     pl.read_ipc_stream(file, n_rows=0).schema if stream else _scanned(file).collect_schema()
                 )
-            except (Exception, pl.exceptions.PanicException) as error:
-                raise self._error(name, error) from None
         return self._schemas[name]
 
     def close(self) -> None:
@@ -184,7 +180,7 @@ class ColumnarTables:
 class _Shared:
     """A query of a table that is read in pieces, on any threads.
 
-    The stream format is in memory once it is opened: that happens with the first piece, and ends with the last one.
+    A stream is in memory while it is open, that is from the first piece to the last one.
     """
 
     def __init__(self, scan: Callable[[], pl.LazyFrame], pieces: int) -> None:

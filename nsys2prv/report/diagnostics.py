@@ -33,7 +33,7 @@ _WITHOUT = (
 # Amounts, and versions, addresses and dates. Digits in words are no numbers.
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,:-]\d+)*(?!\w)")
 _AMOUNT = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
-# Words before the number of a process and the like, of which none is less than another.
+# Words before a number that names a process or the like, and is no amount.
 _NAMES_ONE = re.compile(
     r"(?:\b(?:thread|process|[pt]?id|rank|device|gpu|context|stream|core|node)\b\W*|\([^()\d]+ )$", re.IGNORECASE
 )
@@ -46,8 +46,8 @@ ASIDE = "(of a process with OS calls at most, beside others that have such event
 def diagnostic_texts(diagnostics: pl.DataFrame, processes: Sequence[Process]) -> list[str]:
     """Return warnings and errors, each once and on one line.
 
-    `diagnostics`: severity, text and globalPid. Where some processes have events of a kind, a warning that others have
-    none names these; it ends with ASIDE for those that only called the operating system.
+    `diagnostics`: severity, text and globalPid. A warning that processes lack events of a kind names them if others
+    have such events; for those that only called the operating system it ends with ASIDE.
     """
     told = diagnostics.drop_nulls("text").with_columns(text=pl.col("text").str.strip_chars())
     collected = _collected(told)
@@ -73,7 +73,10 @@ def _collected(told: pl.DataFrame) -> dict[str, set[int]]:
 def _told_apart(
     text: str, pids: Sequence[int | None], collected: Mapping[str, set[int]], names: Mapping[int, str]
 ) -> Iterator[str]:
-    """Yield a warning as it stands, or for the processes that are meant and for those that hardly are."""
+    """Yield the warning of some processes: as it stands if no process has the events that it misses.
+
+    Else once with the names of those that have other events than OS calls, and once with ASIDE if some have none.
+    """
     kind = next((found["kind"] for pattern in _WITHOUT if (found := pattern.match(text))), "")
     if not collected.get(kind) or None in pids:
         yield text
@@ -120,9 +123,9 @@ def who_says(reports: int, of: int) -> str:
 
 
 def _with_ranges(texts: Sequence[str]) -> str:
-    """Return texts that differ in numbers alone as one: amounts as lowest to highest, and the numbers of what by name.
+    """Return texts that differ in numbers alone as one: with the range of amounts, and a list of numbers that name one.
 
-    `Thread 7, 9, lost 4 to 96 records`.
+    Such as `Thread 7, 9, lost 4 to 96 records`.
     """
     between = _NUMBER.split(texts[0])
     joined = between[0]

@@ -84,7 +84,7 @@ def _similar(item: Path) -> str:
 def reports_below(folder: Path) -> list[Path]:
     """Return every report in a folder and below, in all its forms; folders whose name begins with a dot excepted.
 
-    A folder that links lead to counts once, under its own name if it has one there: links may lead in circles.
+    Links may lead in circles: each folder counts once, under its own name if it lies below, else under that of a link.
     """
     reports: list[Path] = []
     seen: set[Path] = set()

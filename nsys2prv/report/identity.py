@@ -177,7 +177,7 @@ def _time(values: Iterable[int | None]) -> int | None:
 
 
 def _pairs(frame: pl.DataFrame) -> dict[str, str]:
-    """Return first value of each name; the case of META_DATA names differs between versions."""
+    """Return the first value of each name; the case of META_DATA names differs between versions."""
     pairs: dict[str, str] = {}
     for name, value in frame.select("name", "value").rows():
         pairs.setdefault(name or "", value or "")
@@ -218,14 +218,14 @@ def _processes(processes: pl.DataFrame, ranks: pl.DataFrame, threads: Mapping[in
 
 
 def _process_name(names: Sequence[str], main_thread: str) -> str:
-    """Return the last of a process' names that is not a launcher's, which is that of its program.
+    """Return the name of a process' program: the last of its names that is no launcher's, else the main thread's name.
 
-    Without one the main thread's name counts. It also tells of several names which is the program's: the rows of newer
-    exports are in no order.
+    Rows of newer exports are in no order: of several names those count that begin as the main thread's does.
     """
     programs = [name for name in names if name and not LAUNCHER.match(name.rsplit("/", 1)[-1])]
     of_thread = [name for name in programs if main_thread and name.rsplit("/", 1)[-1].startswith(main_thread)]
-    return next(iter(reversed([*names[-1:], *filter(None, [main_thread]), *programs, *of_thread])), "")
+    best = of_thread or programs or ([main_thread] if main_thread else names) or [""]
+    return best[-1]
 
 
 def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:

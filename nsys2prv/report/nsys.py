@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from nsys2prv.errors import ReportError
+from nsys2prv.report.installed import find_installed
 from nsys2prv.report.schema import CAPTURE
 
 # Options that newer versions know and whose absence would lose data; an old version fails when given one.
@@ -30,17 +31,11 @@ ENDINGS = {"parquetdir": "_pqtdir", "sqlite": ".sqlite"}
 
 
 def find_nsys(given: Path | None) -> Path | None:
-    """Return the `nsys` to use: the given one, NSYS_HOME's (also its bin/ and target folder), or the one on PATH."""
+    """Return the `nsys` to use: the given file, the one in the given folder, or the installed one; None without any."""
     if given is not None:
         # A name without a folder would be looked for on PATH when it is run.
         return (given / "nsys" if given.is_dir() else given).absolute()
-    if home := os.environ.get("NSYS_HOME"):
-        top = Path(home).absolute()
-        folders = [top, top / "bin", *sorted(top.glob("target-linux-*"))]
-        if found := next((f / "nsys" for f in folders if (f / "nsys").is_file()), None):
-            return found
-    on_path = shutil.which("nsys")
-    return Path(on_path) if on_path else None
+    return find_installed("nsys")
 
 
 @lru_cache
@@ -116,10 +111,9 @@ def export(report: Path, nsys: Path | None) -> Path:
         where = f" at {nsys}" if nsys else ""
         install = "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or "
         if found := _beside(report):
-            if not _is_whole(found[0]):
-                cause = f"{found[0].name} beside it may lack tables, and no `nsys` was found{where} to export it again"
-                raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
-            cause = f"is newer than {found[0].name} beside it, and no `nsys` was found{where} to export it again"
+            name = found[0].name
+            why = f"is newer than {name} beside it" if _is_whole(found[0]) else f"{name} beside it may lack tables"
+            cause = f"{why}, and no `nsys` was found{where} to export it again"
             raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
         raise ReportError(
             report, f"needs `nsys` to be exported, and none was found{where}", f"{install}export it to SQLite first"

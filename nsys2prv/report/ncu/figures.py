@@ -127,9 +127,9 @@ def _thread_operations(held: Sequence[str], letter: str) -> pl.Expr:
 def _tensor(held: Sequence[str]) -> dict[str, pl.Expr]:
     """Return operations of tensor cores and their peak.
 
-    Of a type the metric of all instructions counts, without it those of single ones. The peak is that of dense inputs,
-    of the types that the kernel used, weighted by the time that each takes at its own; without any the highest of
-    16 bits.
+    For each type of inputs the metric of all instructions counts, else the sum of those of single instructions. The
+    peak is that of dense inputs: the mean of the types that the kernel used, weighted by the time that each takes at
+    its own peak; for a kernel that used none the highest of 16-bit types.
     """
     operations: dict[str, dict[bool, list[str]]] = {}
     peaks: dict[str, dict[bool, list[str]]] = {}

@@ -15,8 +15,8 @@ _TIMES |= {"nsecond": 1.0, "usecond": 1e3, "msecond": 1e6, "second": 1e9}
 # A clock of `1 cycle/nsecond` is one of 1 Ghz.
 _PER_SECOND = {name: 1e9 / ns for name, ns in _TIMES.items()}
 _PREFIXED = re.compile(r"([KMGTP]?)([a-z%]+)")
-# Texts that tell the decimal sign: it has not three digits behind it, or a lone 0 before it, or the other sign stands
-# between thousands. `1,234` alone tells nothing.
+# Texts that show the decimal sign: it has more or less than three digits behind it, or a lone 0 before it, or the other
+# sign stands between thousands. `1,234` alone shows nothing.
 _DECIMAL = (
     r"^-?\d+[{point}](?:\d{{1,2}}|\d{{4,}})$|^-?0[{point}]\d+$"
     r"|^-?\d{{1,3}}(?:[{group}]\d{{3}})+[{point}]\d+$|^-?\d{{1,3}}(?:[{group}]\d{{3}}){{2,}}$"
@@ -52,7 +52,7 @@ def decimal_sign(texts: pl.Series) -> str | None:
 def as_numbers(texts: pl.Expr, point: str) -> pl.Expr:
     """Return the numbers of texts, null for `n/a`, `no data`, `nan` and other texts.
 
-    Of `158 (0: 158)`, a value with those of its instances, it is the first number.
+    Behind a value may be those of its instances: `158 (0: 158)` is 158.
     """
     plain = texts.str.strip_chars().str.replace(r"\s+\(.*\)$", "")
     group = "," if point == "." else "."

@@ -5,34 +5,24 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from nsys2prv.errors import ReportError
+from nsys2prv.report.installed import find_installed
 
 RAW = ".ncu-rep"
 _INSTALL = "put `ncu` on PATH or in NCU_HOME, or write CSV where it is: ncu -i FILE.ncu-rep --page raw --csv > FILE.csv"
 _MODULE = "ncu_report"
 
 
-def find_ncu() -> Path | None:
-    """Return the `ncu` to use: that of NCU_HOME, else the one on PATH; None without one."""
-    if home := os.environ.get("NCU_HOME"):
-        folders = [Path(home).absolute(), Path(home).absolute() / "bin"]
-        if found := next((f / "ncu" for f in folders if (f / "ncu").is_file()), None):
-            return found
-    on_path = shutil.which("ncu")
-    return Path(on_path) if on_path else None
-
-
 def raw_page(report: Path, wanted: Callable[[str], bool]) -> bytes:
     """Return the raw page of a `.ncu-rep` as CSV, in base units. Raises ReportError."""
     if not report.is_file():
         raise ReportError(report, "is no file", "give a .csv or .ncu-rep of Nsight Compute")
-    if (ncu := find_ncu()) is not None:
+    if (ncu := find_installed("ncu")) is not None:
         return _by_executable(report, ncu)
     try:
         module = importlib.import_module(_MODULE)

@@ -226,7 +226,7 @@ QUERIES = {
     "UNION ALL SELECT 2, 'EXPORT_SCHEMA_VERSION', version FROM main.Version",
     "DIAGNOSTIC_EVENT": "SELECT key AS rowid, 2 AS severity, value AS text FROM temp.looked_up WHERE kind = 'remark'",
 }
-# Columns that older versions lack, with what they are there. Domains came with version 9.
+# Columns that older versions lack, with the value to assume. Domains came with version 9.
 LATER = {
     "MARKER": {"domain": NO_TEXT},
     "MEMSET": {"memoryKind": 0},

@@ -1,7 +1,7 @@
 """A large report cut into slices of time, each small enough to be worked on in memory.
 
 The borders depend on the report alone: neither the memory nor the number of workers changes the trace.
-Tables of which some rows are quickly found stay where they are; others are divided once, into files.
+A table stays where it is if the rows of a slice are found quickly; others are divided once, into files.
 """
 
 from __future__ import annotations
