@@ -250,6 +250,13 @@ def test_ids_that_begin_again_are_in_the_slices_of_their_calls(tmp_path: Path) -
     assert [calls["correlationId"].to_list() for calls, _ in parts] == [k["correlationId"].to_list() for _, k in parts]
 
 
+def test_rows_without_a_time_make_no_slices(tmp_path: Path) -> None:
+    report = export(tmp_path / "r.sqlite", OSRT_API=("end globalTid", [(n, MAIN) for n in range(1_000)]))
+    limits = replace(SMALL, slice_bytes=1)
+    with open_report(report) as opened:
+        assert divide(opened, {schema.OSRT: ("start", "end")}, tmp_path / "slices", limits) is None
+
+
 @pytest.mark.parametrize("order", ["as recorded", "shuffled"])
 def test_tables_of_parquet_stay_in_place_and_sliced_equals_whole(
     order: str, gpt_ddp: list[Path], tmp_path: Path, request: pytest.FixtureRequest

@@ -188,12 +188,12 @@ def _borders(report: Report, sizes: Mapping[Table, int], limits: Limits) -> npt.
     if whole <= limits.whole_bytes:
         return np.zeros(0, dtype=np.int64)
     wanted = -(-whole // limits.slice_bytes)
-    times, weights = [], []
-    for table, size in sizes.items():
-        found = report.some_times(table, LOOKED_AT)
-        times.append(found)
-        weights.append(np.full(len(found), size / max(len(found), 1)))
-    time, weight = np.concatenate(times), np.concatenate(weights)
+    times = [report.some_times(table, LOOKED_AT) for table in sizes]
+    time = np.concatenate(times)
+    if not len(time):
+        return time
+    parts = zip(times, sizes.values(), strict=True)
+    weight = np.concatenate([np.full(len(own), size / max(len(own), 1)) for own, size in parts])
     order = np.argsort(time, kind="stable")
     filled = np.cumsum(weight[order])
     at = np.searchsorted(filled, filled[-1] * np.arange(1, wanted) / wanted)
