@@ -41,9 +41,9 @@ class ClassRulesError(Nsys2prvError, ValueError):
 class ClassRule(NamedTuple):
     """One rule: the class of the names that match.
 
-    `template` alternates literal text and (group, spec) of a regex capture; `patterns` holds, by column of
-    `NAME_COLUMNS`, the regexes of which one must match; `groups` says by name where a group can be captured;
-    `communication` is True if the time of these kernels is communication.
+    `template` alternates literal text and (group, spec) of a regex capture; `patterns` has regexes by column of
+    `NAME_COLUMNS`, one of which must match in each column; `groups` has by name the columns and regexes that capture a
+    group; `communication` is True if the time of these kernels is communication.
     """
 
     family: str

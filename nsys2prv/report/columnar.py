@@ -19,7 +19,7 @@ from nsys2prv.report.tables import DTYPES, ReadPiece, ReadRows
 
 ADVICE_PARQUET = "export the report again with `nsys export --type parquetdir`"
 # Polars cannot hold texts that are not UTF-8, which programs may write; from SQLite they are read.
-ADVICE_TEXT = "export the report again with `nsys export --type sqlite`, of which texts that are no UTF-8 can be read"
+ADVICE_TEXT = "export the report again with `nsys export --type sqlite`, whose texts need not be UTF-8"
 SUFFIXES = (".parquet", ".arrow")
 # First bytes of an Arrow file. `nsys export` writes the stream format under `.arrow`.
 ARROW_FILE = b"ARROW1"

@@ -49,9 +49,9 @@ def diagnostic_texts(diagnostics: pl.DataFrame, processes: Sequence[Process]) ->
     `diagnostics`: severity, text and globalPid. A warning that processes lack events of a kind names them if others
     have such events; for those that only called the operating system it ends with ASIDE.
     """
-    told = diagnostics.drop_nulls("text").with_columns(text=pl.col("text").str.strip_chars())
-    collected = _collected(told)
-    warnings = told.filter(pl.col("severity") >= WARNING).group_by("text", maintain_order=True)
+    diagnostics = diagnostics.drop_nulls("text").with_columns(text=pl.col("text").str.strip_chars())
+    collected = _collected(diagnostics)
+    warnings = diagnostics.filter(pl.col("severity") >= WARNING).group_by("text", maintain_order=True)
     names = {p.global_pid: f"{p.name.rpartition('/')[2]} {p.pid}".strip() for p in processes}
     texts = (
         said
@@ -61,10 +61,11 @@ def diagnostic_texts(diagnostics: pl.DataFrame, processes: Sequence[Process]) ->
     return list(dict.fromkeys(texts))
 
 
-def _collected(told: pl.DataFrame) -> dict[str, set[int]]:
+def _collected(diagnostics: pl.DataFrame) -> dict[str, set[int]]:
     """Return the processes that have events, by their kind."""
     found: dict[str, set[int]] = {}
-    for text, pid in told.filter(pl.col("severity") < WARNING).select("text", "globalPid").drop_nulls().rows():
+    information = diagnostics.filter(pl.col("severity") < WARNING).select("text", "globalPid")
+    for text, pid in information.drop_nulls().rows():
         if kind := _COLLECTED.match(text):
             found.setdefault(kind[1], set()).add(pid)
     return found
@@ -102,8 +103,8 @@ def by_text(diagnostics: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[
     """
     texts: dict[str, dict[str, None]] = {}
     reports: dict[str, list[str]] = {}
-    for report, told in diagnostics:
-        for text in dict.fromkeys(told):
+    for report, said in diagnostics:
+        for text in dict.fromkeys(said):
             form = _NUMBER.sub("#", text)
             texts.setdefault(form, {})[text] = None
             reports.setdefault(form, []).append(report)

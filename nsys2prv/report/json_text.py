@@ -16,7 +16,7 @@ def decoded(texts: pl.Series, kind: pl.Struct) -> pl.Series:
 
 
 def _by_halves(texts: pl.Series, kind: pl.Struct) -> pl.Series:
-    """Return the objects of texts of which some may be bad. A bad text fails the whole query: it is left alone."""
+    """Return the objects of texts, null for bad ones. A bad text fails a whole query: halving leaves it alone."""
     if (whole := _whole(texts, kind)) is not None:
         return whole
     half = len(texts) // 2

@@ -16,8 +16,8 @@ from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.trace_rows import NO_ROW
 
 # Kernels and graphs that start in the window, by rank (null: all) and name (null: all). `wait_*`: from the begin of the
-# call to the start on the device; `call_ns`: time in the calls, of which one that launched several kernels is shared
-# evenly by them; `kernel_ns`: time on the device.
+# call to the start on the device; `call_ns`: time in the calls, which kernels of one call share evenly; `kernel_ns`:
+# time on the device.
 LAUNCH = {
     "rank": pl.Int64(),
     "name": pl.String(),
@@ -46,7 +46,7 @@ GRAPH_LAUNCH = r"^cu(?:da)?GraphLaunch"
 def launches(run: Run, window: Spans) -> pl.DataFrame:
     """Return LAUNCH, by time on the device.
 
-    Activities without their call in the report are left out, and those that begin before it by more than the clocks of
+    An activity is left out if the report lacks its call, or if it begins before the call by more than the clocks of
     host and device may differ.
     """
     timed = _started(run, window).select(

@@ -26,12 +26,12 @@ MOST_ENDS_APART_NS = 50_000
 # The same where the distance is steady, since clocks of reports of one host may be off: by 70 us on an H200, with a
 # median deviation of 1 to 6 us within a communicator, and of 36 us or more between two. It takes FEWEST_KERNELS to see.
 MOST_STEADY_ENDS_APART_NS, MOST_STEADY_DEVIATION_NS, FEWEST_KERNELS = 150_000, 10_000, 4
-# A stream whose ends are so many times farther from the first one's than those of the stream before it, and more than
-# NEAR_ENDS_APART_NS, is of another communicator.
+# In order of the distance of their ends to those of the first stream: a stream that is so many times farther than the
+# one before it, and farther than NEAR_ENDS_APART_NS, is of another communicator.
 FARTHER_RATIO, NEAR_ENDS_APART_NS = 8, 5_000
 # Lowest share of the kernels of the longest stream that were recorded on all of them.
 LEAST_COMMON_SHARE = 0.5
-# Lowest share of kernels with a root that ran at one time, where nothing but times tells their communicator.
+# Lowest share of kernels with a root that ran at one time, where times alone show their communicator.
 LEAST_ROOTED_SHARE_AT_ONCE = 0.5
 # Whether kernels have a root: a Broadcast sends from it, a Reduce to it.
 NO_ROOT, FROM_ROOT, TO_ROOT = range(3)
@@ -187,7 +187,7 @@ def _together(begin: Sequence[Times], end: Sequence[Times]) -> npt.NDArray[np.bo
 
 
 def _of_one(first: Member, other: Member) -> bool:
-    """Return True if two streams may be of one communicator, of which the first one may be the root.
+    """Return True if two streams may be of one communicator; if its kernels have a root, the first one may be it.
 
     With a root, half of the kernels must have run at one time, and the others must not contradict it: no rank ends a
     Broadcast before the root begins, and the root of a Reduce does not end before the others begin.

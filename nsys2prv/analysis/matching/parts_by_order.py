@@ -166,6 +166,6 @@ def _stream(kernels: pl.DataFrame) -> Stream:
 
 
 def _frame(members: Sequence[Member]) -> pl.DataFrame:
-    """Return GROUP of the streams of a communicator, of which the first one names it."""
+    """Return GROUP of the streams of a communicator: the number of the first one is their `group`."""
     rows = [(one.stream.number, members[0].stream.number, one.shift) for one in members]
     return pl.DataFrame(rows, schema=GROUP, orient="row")

@@ -37,8 +37,8 @@ OWN_PERIODS, OWN_FILLS = 20.0, {4: 0.5, 3: 0.15, 2: 0.0}
 RELATIVE_LIMIT, CHANCE_LIMIT, WHOLE_LIMIT, LEAST_LIMIT = 0.1, 0.02, 0.03, 1.0
 # The largest error of a mean beyond chance, as a share of it: this over the part of a sample that its kernels fill.
 MODEL_ERROR = 1 / 30
-# A kernel that fills the part s of a sample counts in it for its mean times 1 - s times this, more or less: what it
-# does at its edges is not what it does inside. Measured on programs sampled at several rates (docs/analysis.md).
+# A kernel that fills the part s of a sample counts in it for its mean, give or take (1 - s) times this share of it: it
+# does something else at its edges than inside. Measured on programs sampled at several rates (docs/analysis.md).
 EDGE_ERROR = 1 / 15
 # Samples are whole numbers, and the lowest activity reads 1: a sample may be off by half a unit.
 ROUNDING_ERROR = 0.5
@@ -54,8 +54,9 @@ CHUNK_SAMPLES, ROWS_ADDED = 1 << 16, 1 << 11
 class ClassMean(NamedTuple):
     """Mean of a metric while a class (or a group of classes that always run together) runs alone.
 
-    `mean` and `std_error` are None if the samples do not determine them; then `note` has the reason. `samples` counts
-    those that the class has part in, `periods` their shares; `held` is the average of the samples inside its kernels.
+    `mean` and `std_error` are None if the samples do not determine them; then `note` has the reason. `samples` is the
+    number of samples in which the class runs, `periods` the sum of its shares of them; `held` is their mean, weighted
+    by these shares.
     """
 
     classes: tuple[str, ...]

@@ -32,12 +32,12 @@ def said_diagnostics(plan: Plan, routine: bool) -> Iterator[str]:
 
     Errors of nsys when it processed events are left out: they are defects.
     """
-    told = (
+    by_report = (
         # The same name may be that of two reports.
         (str(n), [text for text in s.diagnostics if not is_unprocessed(text) and is_routine(text) == routine])
         for n, s in enumerate(plan.summaries)
     )
-    for text, reports in by_text(told):
+    for text, reports in by_text(by_report):
         yield f"{who_says(len(reports), len(plan.summaries))}: {text}"
 
 
