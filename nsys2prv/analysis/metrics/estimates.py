@@ -46,15 +46,9 @@ def estimate(
         return None
     # Most GPUs of simulations never use their tensor cores: every mean is 0 then, and nothing need be fitted.
     used = [one for one in sampled if any(values.any() for _, values in one.pieces())]
-    nothing = Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, {})
-    if not used:
-        return nothing
-    intervals = sum(gathered_rows(plan, span))
-    needed = limits.analysis_memory + intervals * limits.estimated_memory
-    allowed = limits.estimate_memory if memory is None else memory
-    if needed > allowed:
-        megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
-        return nothing._replace(left={Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): intervals})
+    left = _too_large(plan, memory, limits, span) if used else {}
+    if not used or left:
+        return Estimates(found.device_of, *_tables(plan, found.devices, {}), 0, left)
     work = gather_device_work(plan, found.device_of, span)
     values = {
         (fit.device or 0, name): round(SCALE * (one.mean or 0.0))
@@ -65,6 +59,15 @@ def estimate(
     drawn = kernels_of(work, least).group_by("device", "class").len()
     given = sum(count for device, name, count in drawn.rows() if values.get((device, name)))
     return Estimates(found.device_of, *_tables(plan, found.devices, values), given, {})
+
+
+def _too_large(plan: Plan, memory: int | None, limits: Limits, span: Span | None) -> dict[Lost, int]:
+    """Return the activities that are left out because an estimate would take too much memory, by reason."""
+    activities = sum(gathered_rows(plan, span))
+    needed = limits.analysis_memory + activities * limits.estimated_memory
+    allowed = limits.estimate_memory if memory is None else memory
+    megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
+    return {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): activities} if needed > allowed else {}
 
 
 def _fits(work: pl.DataFrame, samples: Sequence[Sampled], during: Span) -> Iterator[MetricFit]:

@@ -8,12 +8,11 @@ from nsys2prv.analysis.frames import KERNEL, NCCL, TEXT
 from nsys2prv.analysis.gather.stored_intervals import KINDS, analyzed_spills, label_texts, merged_intervals
 from nsys2prv.analysis.gather.work_of_run import ACTIVITY, kernel_kinds, launch_times
 from nsys2prv.model import event_types as types
-from nsys2prv.model.event_types import EVENT_TYPES
 from nsys2prv.report.ncu.names import name_key
 from nsys2prv.run.plan import Plan
 
-# Attributes of kernels that must be stored whole, in addition to the ones that every analysis reads.
-STORED = (types.KERNEL_FULL_NAME.key,)
+# An attribute of kernels that is stored whole for this alone.
+FULL_NAME = types.KERNEL_FULL_NAME.key
 # Columns of the size of a kernel -> attribute that holds it.
 SIZES = {
     **{f"grid{axis}": kind.key for axis, kind in zip("XYZ", types.GRID, strict=True)},
@@ -40,12 +39,13 @@ def kernel_launches(plan: Plan) -> pl.DataFrame:
 
     A kernel whose launch the report lacks is taken to be launched when it began.
     """
+    kinds = {family: kind for family, kind in KINDS.items() if kind in (KERNEL, NCCL)}
     columns = {c: t for c, t in ORDERED_LAUNCH.items() if c != "sort"}
     parts = [pl.DataFrame(schema={**columns, "launched": pl.Int64()})]
     for r, summary in enumerate(plan.summaries):
         called = launch_times(plan, r)
-        for kind, spill in analyzed_spills(summary, KINDS):
-            frame = merged_intervals(plan, r, spill, None) if kind in (KERNEL, NCCL) else pl.DataFrame()
+        for kind, spill in analyzed_spills(summary, kinds):
+            frame = merged_intervals(plan, r, spill, None)
             for real, part in kernel_kinds(plan, r, kind, frame) if frame.height else ():
                 parts.append(
                     _launches(plan, r, real, part)
@@ -65,13 +65,10 @@ def kernel_launches(plan: Plan) -> pl.DataFrame:
 def _launches(plan: Plan, r: int, kind: str, part: pl.DataFrame) -> pl.DataFrame:
     """Return the columns of ORDERED_LAUNCH and `time` of kernels of one kind of a report."""
     short = label_texts(plan, r, {KERNEL: types.KERNEL, NCCL: types.NCCL_KERNEL}[kind].key, part["value"])
-    full = label_texts(plan, r, EVENT_TYPES[STORED[0]].key, part[STORED[0]])
-    keys = {"key": _keys(full), "short_key": _keys(short)}
-    of_class = label_texts(plan, r, types.KERNEL_CLASS.key, part[types.KERNEL_CLASS.key])
+    full, of_class = (label_texts(plan, r, key, part[key]) for key in (FULL_NAME, types.KERNEL_CLASS.key))
+    texts = {"key": _keys(full), "short_key": _keys(short), "class": of_class}
     sizes = {column: pl.col(key) for column, key in SIZES.items()}
-    return part.with_columns(**keys, **sizes, registers=pl.col(types.REGISTERS.key)).with_columns(
-        of_class.alias("class")
-    )
+    return part.with_columns(**texts, **sizes, registers=pl.col(types.REGISTERS.key))
 
 
 def _keys(names: pl.Series) -> pl.Series:
