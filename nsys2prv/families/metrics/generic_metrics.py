@@ -45,10 +45,8 @@ def generic_samples(source: Source, elsewhere: pl.Series) -> dict[int, pl.DataFr
         ["typeId", "timestamp"], keep="last", maintain_order=True
     )
     return {
-        int(str(type_id)): pl.concat(
-            [part.select(time="timestamp"), _values(part["data"], types[int(str(type_id))])], how="horizontal"
-        )
-        for (type_id,), part in known.group_by("typeId", maintain_order=True)
+        type_id: part.select(time="timestamp").hstack(_values(part["data"], types[type_id]))
+        for (type_id,), part in known.partition_by("typeId", as_dict=True, maintain_order=True).items()
     }
 
 

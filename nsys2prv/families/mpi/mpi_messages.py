@@ -35,30 +35,16 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: 
     """
     persistent = pl.col("text").str.contains(PERSISTENT)
     directed = pl.concat([_directed(rows.filter(~persistent)), _started(source, rows.filter(persistent), waits)])
-    directed = directed.filter(pl.col("kind").is_not_null())
-    named = directed.filter((pl.col("remoteRank") >= 0) & pl.col("communicator").is_not_null())
-    source.tally.count(Loss.NOBODY, directed.height - named.height)
-    tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
-    source.tally.count(Loss.ANY_TAG, named.height - tagged.height)
+    tagged = _addressed(source, directed.filter(pl.col("kind").is_not_null()))
     received = tagged.with_columns(is_pending=pending() & (pl.col("kind") == RECEIVE))
     done = completed(received, waits, uses)
     source.tally.count(Loss.NEVER_DONE, done.filter(pl.col("is_pending") & pl.col("completed").is_null()).height)
-    thread = pl.when(pl.col("kind") == RECEIVE).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid")
-    later = pl.when(pl.col("completed").is_not_null())
-    arrived = later.then("completed").otherwise("end")
-    # A receive that is never completed has no call that waits for it.
-    at_once = pl.when(~pl.col("is_pending"))
-    began = later.then("waited").otherwise(at_once.then("start"))
-    ended = later.then("completed").otherwise(at_once.then("returned"))
     ends = done.with_columns(
         source.members.ids(done.with_columns(highest="remoteRank")),
-        time=pl.when(pl.col("kind") == SEND).then("start").otherwise(arrived),
-        began=began,
-        ended=end_of(ended, began),
+        **_carried(),
         tag=pl.col("tag").clip(upper_bound=HIGHEST_TAG) + MPI_TAG,
         peer="remoteRank",
         operation=pl.col("text").replace_strict(MPI_NUMBERS, default=None, return_dtype=pl.Int64),
-        thread=thread,
     )
     # Messages between two ranks with one tag keep their order: the k-th sent is the k-th received.
     ordered = ends.sort("start", "globalTid", maintain_order=True).with_columns(
@@ -66,6 +52,30 @@ def message_ends(source: Source, rows: pl.DataFrame, waits: pl.DataFrame, uses: 
     )
     placed = ordered.with_columns(source.places.threads(ordered["thread"]).alias("place"))
     return OperationEnds(to_schema(placed, OPERATION_END))
+
+
+def _addressed(source: Source, directed: pl.DataFrame) -> pl.DataFrame:
+    """Return the rows with a rank and a tag of their own, where a tag that is missing is 0. Count the others."""
+    named = directed.filter((pl.col("remoteRank") >= 0) & pl.col("communicator").is_not_null())
+    source.tally.count(Loss.NOBODY, directed.height - named.height)
+    tagged = named.with_columns(pl.col("tag").fill_null(0)).filter(pl.col("tag") >= 0)
+    source.tally.count(Loss.ANY_TAG, named.height - tagged.height)
+    return tagged
+
+
+def _carried() -> dict[str, pl.Expr]:
+    """Return the `time` of ends of messages (see message_ends), and begin, end and thread of the call that has it."""
+    later, received = pl.when(pl.col("completed").is_not_null()), pl.col("kind") == RECEIVE
+    # A receive that is never completed has no call that waits for it.
+    at_once = pl.when(~pl.col("is_pending"))
+    began = later.then("waited").otherwise(at_once.then("start"))
+    ended = later.then("completed").otherwise(at_once.then("returned"))
+    return {
+        "time": pl.when(received).then(later.then("completed").otherwise("end")).otherwise("start"),
+        "began": began,
+        "ended": end_of(ended, began),
+        "thread": pl.when(received).then(pl.coalesce("waiter", "globalTid")).otherwise("globalTid"),
+    }
 
 
 def _directed(rows: pl.DataFrame) -> pl.DataFrame:
