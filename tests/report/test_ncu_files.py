@@ -81,6 +81,19 @@ def test_operations_and_peaks_are_those_of_the_hardware() -> None:
     assert found["peak_bytes"].median() == pytest.approx(3.35e12, rel=0.01)
 
 
+def test_the_peak_is_not_known_without_that_of_a_type_that_the_kernel_used(tmp_path: Path) -> None:
+    """One kernel uses BF16, one FP8, too, and one neither; of FP8 the file has no peak."""
+    done = "sm__ops_path_tensor_src_{}_dst_fp32.sum"
+    metrics = [done.format("bf16"), done.format("fp8"), f"{done.format('bf16')}.peak_sustained"]
+    path = tmp_path / "types.csv"
+    with path.open("w", newline="") as file:
+        columns = ["ID", "Kernel Name", "Block Size", "Grid Size", "sm__cycles_elapsed.avg.per_second", *metrics]
+        csv.writer(file).writerow(columns)
+        for number, operations in enumerate([(1000, 0), (1000, 3000), (0, 0)]):
+            csv.writer(file).writerow([number, "k()", "(1, 1, 1)", "(1, 1, 1)", 1000, *operations, 100])
+    assert kernels(path).select("flop_tensor", "peak_tensor").rows() == [(1000, 1e5), (4000, None), (0, 1e5)]
+
+
 def test_the_main_stall_is_the_reason_of_most_warps() -> None:
     _, rows = plain(STEPS)
     waited = {re.findall(r"stalled_(\w+?)_per", c)[0]: c for c in rows[0] if "stalled" in c and "_selected_" not in c}

@@ -129,7 +129,7 @@ def _tensor(held: Sequence[str]) -> dict[str, pl.Expr]:
 
     For each type of inputs the metric of all instructions counts, else the sum of those of single instructions. The
     peak is that of dense inputs: the mean of the types that the kernel used, weighted by the time that each takes at
-    its own peak; for a kernel that used none the highest of 16-bit types.
+    its own peak (null if one is not known); for a kernel that used none the highest of 16-bit types.
     """
     operations: dict[str, dict[bool, list[str]]] = {}
     peaks: dict[str, dict[bool, list[str]]] = {}
@@ -144,7 +144,9 @@ def _tensor(held: Sequence[str]) -> dict[str, pl.Expr]:
     if not done:
         return {"flop_tensor": nothing, "peak_tensor": nothing}
     total = _sum(list(done.values()))
-    cycles = _sum([done[kind] / most[kind] for kind in done if kind in most]) if set(done) & set(most) else nothing
+    # Null if the peak of a type that the kernel used is not known.
+    parts = [pl.when(own > 0).then(own / most.get(kind, nothing)).otherwise(0.0) for kind, own in done.items()]
+    cycles = reduce(add, parts)
     of_16_bits = pl.max_horizontal([most[k] for k in ("bf16", "fp16") if k in most] or [nothing])
     peak = pl.when(total > 0).then(total / cycles).otherwise(of_16_bits)
     return {"flop_tensor": total, "peak_tensor": peak * _metric(held, _SM_CLOCK)}
