@@ -48,8 +48,6 @@ def roofline(work: pl.DataFrame, run: Run, by: str) -> pl.DataFrame:
     known = known.sort("class", "figures")
     measured = pl.all_horizontal(pl.col(c).is_not_null() for c in ("flop", "dram_bytes", "alone"))
     whole = known.group_by("class").agg(of=pl.col("n").sum())
-    # Time that each kind of arithmetic would take at its peak; a kind without a peak was not used.
-    at_peak = {f"at_{p}": _sum(pl.col(f"flop_{p}") / pl.col(f"peak_{p}") * 1e9) for p in PIPES}
     sums = (
         known.filter(measured)
         .group_by("class")
@@ -59,11 +57,10 @@ def roofline(work: pl.DataFrame, run: Run, by: str) -> pl.DataFrame:
             profiled_ns=_sum(pl.col("alone")),
             flop=_sum(pl.col("flop")),
             bytes=_sum(pl.col("dram_bytes")),
-            bytes_at_peak=_sum(pl.col("dram_bytes") / pl.col("peak_bytes") * 1e9),
+            bytes_at_peak=_at_peak("dram_bytes", "peak_bytes"),
             **{f"done_{p}": _sum(pl.col(f"flop_{p}")) for p in PIPES},
-            **{f"roof_{p}": pl.col(f"peak_{p}").mean() for p in PIPES},
+            **{f"at_{p}": _at_peak(f"flop_{p}", f"peak_{p}") for p in PIPES},
             roof_bytes=pl.col("peak_bytes").mean(),
-            **at_peak,
         )
     )
     return _with_rates(sums.join(whole, on="class")).sort("ns", "class", descending=[True, False])
@@ -74,24 +71,29 @@ def _sum(value: pl.Expr) -> pl.Expr:
     return (value * pl.col("n")).sum()
 
 
+def _at_peak(amount: str, peak: str) -> pl.Expr:
+    """Return the time (ns) that all kernels would take at their peaks; null if one has an amount and no peak."""
+    lacking = (pl.col(amount) > 0) & pl.col(peak).is_null()
+    return pl.when(~lacking.any()).then(_sum(pl.col(amount) / pl.col(peak) * 1e9))
+
+
 def _with_rates(sums: pl.DataFrame) -> pl.DataFrame:
-    times = pl.concat_list([pl.col(f"at_{p}").fill_nan(0.0) for p in PIPES])
-    used = pl.col("flop") > 0
-    at = times.list.arg_max()
+    times = [pl.col(f"at_{p}").fill_nan(0.0) for p in PIPES]
+    at = pl.concat_list(times).list.arg_max()
     pipe = pl.lit(pl.Series(PIPES)).implode().list.get(at)
-    roofs, done = (pl.concat_list([pl.col(f"{of}_{p}") for p in PIPES]).list.get(at) for of in ("roof", "done"))
-    longest = times.list.max()
-    # The mean peak of the pipe, weighted by its operations.
-    peak = pl.when(longest > 0).then(done / longest * 1e9).otherwise(roofs)
+    done = pl.concat_list([pl.col(f"done_{p}") for p in PIPES]).list.get(at)
+    longest = pl.when(pl.all_horizontal(time.is_not_null() for time in times)).then(pl.max_horizontal(times))
+    limited = (pl.col("flop") > 0) & (longest > 0)
     peak_bytes = pl.when(pl.col("bytes_at_peak") > 0).then(pl.col("bytes") / pl.col("bytes_at_peak") * 1e9)
     rates = sums.with_columns(
         flop_byte=pl.when(pl.col("bytes") > 0).then(pl.col("flop") / pl.col("bytes")),
         flop_s=pl.col("flop") / pl.col("profiled_ns") * 1e9,
         bytes_s=pl.col("bytes") / pl.col("profiled_ns") * 1e9,
-        pipe=pl.when(used & (longest > 0)).then(pipe),
-        peak_flop_s=pl.when(used).then(peak),
+        pipe=pl.when(limited).then(pipe),
+        # The mean peak of the pipe, weighted by its operations.
+        peak_flop_s=pl.when(limited).then(done / longest * 1e9),
         peak_bytes_s=pl.coalesce(peak_bytes, "roof_bytes"),
-        flop_percent=pl.when(used & (longest > 0)).then(100 * longest / pl.col("profiled_ns")),
+        flop_percent=pl.when(limited).then(100 * longest / pl.col("profiled_ns")),
         bytes_percent=100 * pl.col("bytes") / pl.coalesce(peak_bytes, "roof_bytes") / pl.col("profiled_ns") * 1e9,
     )
     ridge = pl.col("peak_flop_s") / pl.col("peak_bytes_s")
