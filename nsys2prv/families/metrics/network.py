@@ -19,9 +19,10 @@ COLUMNS = ("start", "end", "globalId", "portId", "metricsListId", "metricsIdx", 
 
 def _frames(source: Source, state: None) -> Frames[None]:
     gpu = min((g.id for g in source.report.identity.gpus), default=0)
+    metrics = _metrics(source)
     for table, names in zip(TABLES, (_cards(source), _switches(source), _ethernet(source)), strict=True):
         rows = source.table(table).join(names, on="globalId", how="left", maintain_order="left")
-        named = rows.join(_metrics(source), on=["metricsListId", "metricsIdx"], how="left", maintain_order="left")
+        named = rows.join(metrics, on=["metricsListId", "metricsIdx"], how="left", maintain_order="left")
         port = pl.when(pl.col("portId").is_not_null()).then(pl.format(" port {}", "portId")).otherwise(pl.lit(""))
         unknown = pl.format("metric {}.{}", "metricsListId", "metricsIdx")
         device = pl.coalesce("device", pl.format("device {}", "globalId"))
