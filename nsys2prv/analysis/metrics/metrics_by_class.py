@@ -27,13 +27,13 @@ SHORT = "kernels too short for this sampling rate"
 NO_CLOCK = "the clock of its samples reads 0"
 # A class that ran for less than this many sampling periods has no number.
 MIN_PERIODS = 5.0
-# By the number of fields of a FittedColumn: kernels of one name and length are a column of a fit if they fill half of a
-# sample on average, those of one name if they fill 0.15 of it, each for this many periods. Others join the rest of
-# their name, finer class, or class: a column that the samples hardly see alone takes activity from its neighbors.
+# Kernels of one name and length (4 fields of a FittedColumn) are a column of a fit if they ran for so many periods and
+# fill half of a sample on average, those of one name (3) if they fill 0.15 of it, those of a finer class (2) in any
+# case. All others of a class are one: a column that samples hardly see alone takes activity from its neighbors.
 OWN_PERIODS, OWN_FILLS = 20.0, {4: 0.5, 3: 0.15, 2: 0.0}
-# A column with a larger error than this also joins the others. Twice the error by chance must be within a tenth of it,
-# or within a fiftieth of the metric's largest sample (10 %, or 2 points of 100), or one unit; the whole error within a
-# tenth, 3 points of 100, or one unit.
+# A class whose mean has a larger error than this has no number. Twice the error by chance must be within a tenth of the
+# mean, a fiftieth of the metric's largest sample, or one unit; the whole error within a tenth, 3 points of 100, or one
+# unit.
 RELATIVE_LIMIT, CHANCE_LIMIT, WHOLE_LIMIT, LEAST_LIMIT = 0.1, 0.02, 0.03, 1.0
 # The largest error of a mean beyond chance, as a share of it: this over the part of a sample that its kernels fill.
 MODEL_ERROR = 1 / 30
