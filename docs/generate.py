@@ -77,13 +77,13 @@ def _beginnings(names: Sequence[str]) -> list[str]:
     return [common] if common else sorted({name.partition("_")[0] + "_" for name in names})
 
 
-def _numbers(kinds: Iterable[EventType | TypeBlock]) -> str:
+def _numbers(event_types: Iterable[EventType | TypeBlock]) -> str:
     """Numbers in order, successive ones as a span; a block by its first and last."""
-    kinds = list(kinds)
-    single = sorted({k.number for k in kinds if isinstance(k, EventType)})
+    event_types = list(event_types)
+    single = sorted({t.number for t in event_types if isinstance(t, EventType)})
     spans = [[n for _, n in run] for _, run in groupby(enumerate(single), lambda pair: pair[1] - pair[0])]
     texts = [(s[0], str(s[0]) if len(s) == 1 else f"{s[0]}-{s[-1]}") for s in spans]
-    texts += [(k.number, _block_numbers(k)) for k in kinds if isinstance(k, TypeBlock)]
+    texts += [(t.number, _block_numbers(t)) for t in event_types if isinstance(t, TypeBlock)]
     return ", ".join(text for _, text in sorted(texts))
 
 
@@ -94,26 +94,26 @@ def _block_numbers(block: TypeBlock) -> str:
 
 def event_types_table() -> str:
     """One row an event type or block of them, in order of number."""
-    kinds = sorted((*EVENT_TYPES.values(), *BLOCKS.values()), key=lambda k: k.number)
-    return _table(("number", "label", "values", "families"), map(_type_row, kinds))
+    event_types = sorted((*EVENT_TYPES.values(), *BLOCKS.values()), key=lambda t: t.number)
+    return _table(("number", "label", "values", "families"), map(_type_row, event_types))
 
 
-def _type_row(kind: EventType | TypeBlock) -> Sequence[str]:
-    emitting = [f"`{f.name}`" for f in FAMILIES if kind in f.emits]
-    number = str(kind.number) if isinstance(kind, EventType) else _block_numbers(kind)
-    families = ", ".join(emitting) or ("added by the plan" if kind in BY_PLAN else "none yet")
-    return number, kind.label.replace("{name}", "*name*"), _values(kind), families
+def _type_row(event_type: EventType | TypeBlock) -> Sequence[str]:
+    emitting = [f"`{f.name}`" for f in FAMILIES if event_type in f.emits]
+    number = str(event_type.number) if isinstance(event_type, EventType) else _block_numbers(event_type)
+    families = ", ".join(emitting) or ("added by the plan" if event_type in BY_PLAN else "none yet")
+    return number, event_type.label.replace("{name}", "*name*"), _values(event_type), families
 
 
-def _values(kind: EventType | TypeBlock) -> str:
-    if isinstance(kind, EventType) and kind.numbered_by != NumberedBy.ORDER:
-        return f"names by {kind.numbered_by.value}"
-    if kind.labelled:
+def _values(event_type: EventType | TypeBlock) -> str:
+    if isinstance(event_type, EventType) and event_type.numbered_by != NumberedBy.ORDER:
+        return f"names by {event_type.numbered_by.value}"
+    if event_type.labelled:
         return "names"
-    if isinstance(kind, EventType) and kind.values:
-        return ", ".join(f"{n} {text}" for n, text in sorted(kind.values.items()))
-    if isinstance(kind, EventType) and kind.precision:
-        return f"number, with {kind.precision} decimal places"
+    if isinstance(event_type, EventType) and event_type.values:
+        return ", ".join(f"{n} {text}" for n, text in sorted(event_type.values.items()))
+    if isinstance(event_type, EventType) and event_type.precision:
+        return f"number, with {event_type.precision} decimal places"
     return "number"
 
 

@@ -174,7 +174,7 @@ def _titled(shot: Image.Image, name: str) -> Image.Image:
 def _legend(window: DerivedWindow, shot: Image.Image) -> list[Image.Image]:
     """Draw the legend of a derived window: the values of its palette whose colors are in the picture."""
     drawn = {color for _, color in shot.getcolors(1 << 24) or []}
-    known = {number: kind.label for number, kind in ((k.number, k) for k in EVENT_TYPES.values())}
+    known = {t.number: t.label for t in EVENT_TYPES.values()}
     names = {**known, **STATE_NAMES, **(NCCL_OPERATION.values if "NCCL operation" in window.name else {})}
     shown = [(color, names.get(value, str(value))) for value, color in window.look.palette.items() if color in drawn]
     if not shown:

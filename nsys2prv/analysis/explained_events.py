@@ -43,7 +43,7 @@ class _Explained(NamedTuple):
     """Family, event type, and the function that makes EVENT. `counts`: labels are numbers, and are their own values."""
 
     family: str
-    kind: EventType
+    event_type: EventType
     events: Callable[[Plan, Run, Callable[[], Graph]], pl.DataFrame]
     counts: bool = False
 
@@ -70,13 +70,13 @@ def _joined(events: pl.DataFrame) -> pl.DataFrame:
 def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits) -> RunEvents:
     """Store the points of events (EVENT)."""
     texts = sorted(set(events["label"].to_list()))
-    numbers = {text: int(text) for text in texts} if one.counts else number_texts(one.kind.key, texts)
-    values = {0: one.kind.ended, **{n: text for text, n in sorted(numbers.items(), key=lambda pair: pair[1])}}
+    numbers = {text: int(text) for text in texts} if one.counts else number_texts(one.event_type.key, texts)
+    values = {0: one.event_type.ended, **{n: text for text, n in sorted(numbers.items(), key=lambda pair: pair[1])}}
     position = {text: n for n, text in enumerate(values.values()) if n}
     placed = events.with_columns(combination=pl.col("label").replace_strict(position, return_dtype=pl.Int64))
     path, of = folder / f"explained.{one.family}.arrow", SpillOf("events", one.family)
     spill = replace_spill(path, of, Points(row_points(placed)), limits.batch_rows)
-    return RunEvents(one.family, spill, PcfType(one.kind.number, one.kind.label, values))
+    return RunEvents(one.family, spill, PcfType(one.event_type.number, one.event_type.label, values))
 
 
 def path_events(plan: Plan, run: Run, graph: Callable[[], Graph]) -> pl.DataFrame:

@@ -88,13 +88,13 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
     colors = "".join(f"{n}    {{{c.red},{c.green},{c.blue}}}\n" for n, c in sorted(_colors(ordered).items()))
     parts.append(f"STATES_COLOR\n{colors}\n\n")
     labels = distinct({t.number: t.label for t in ordered}, _FIXED)
-    for kind in ordered:
-        lines = ["EVENT_TYPE", f"0    {kind.number}    {labels[kind.number]}"]
-        if kind.precision:
-            lines.append(f"PRECISION {kind.precision}")
-        if kind.values:
+    for event_type in ordered:
+        lines = ["EVENT_TYPE", f"0    {event_type.number}    {labels[event_type.number]}"]
+        if event_type.precision:
+            lines.append(f"PRECISION {event_type.precision}")
+        if event_type.values:
             # Labels of values must differ from each other. That of an event's end, 0, is no value in a legend.
-            values = dict(kind.values) | distinct({n: text for n, text in kind.values.items() if n})
+            values = dict(event_type.values) | distinct({n: text for n, text in event_type.values.items() if n})
             lines += ["VALUES", *(f"{n}      {text}" for n, text in sorted(values.items()))]
         parts.append("\n".join(lines) + "\n\n\n")
     return "".join(parts)
@@ -102,7 +102,7 @@ def pcf_text(types: Iterable[PcfType], states: Mapping[int, str] | None = None) 
 
 def _colors(types: Sequence[PcfType]) -> dict[int, Color]:
     """Return the color of each value that has one. Paraver colors a number alike whatever its event type."""
-    colored = {n: color for kind in types for n in kind.values if n >= FIRST_BLOCK and (color := color_of(n))}
+    colored = {n: color for t in types for n in t.values if n >= FIRST_BLOCK and (color := color_of(n))}
     return table() | colored
 
 

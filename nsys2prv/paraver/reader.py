@@ -53,18 +53,18 @@ class Trace(NamedTuple):
     # Decimal places of the values of event types; those without one have none.
     precision: Mapping[int, int] = {}
 
-    def intervals(self, kind: int) -> pl.DataFrame:
+    def intervals(self, event_type: int) -> pl.DataFrame:
         """Return the intervals of one event type: task, thread, start, end, value, scaled, label.
 
         `scaled` is the value in the unit of the type's label. Events on a row nest: the last that began ends first.
         """
-        points = self.events.filter(pl.col("type") == kind).with_row_index("order")
+        points = self.events.filter(pl.col("type") == event_type).with_row_index("order")
         step = pl.when(pl.col("value") != 0).then(1).otherwise(-1)
         row = ["task", "thread"]
         depth = step.cum_sum().over(row) - (pl.col("value") != 0).cast(pl.Int32)
         nested = points.with_columns(depth=depth, begins=pl.col("value") != 0)
         ends = nested.with_columns(end=pl.col("time").shift(-1).over([*row, "depth"], order_by="order"))
-        labels = dict(self.values.get(kind, {}))
+        labels = dict(self.values.get(event_type, {}))
         return (
             ends.filter("begins")
             .sort("order")
@@ -171,7 +171,7 @@ def _states(lines: pl.DataFrame) -> pl.DataFrame:
 
 def _scaled(events: pl.DataFrame, precision: Mapping[int, int]) -> pl.DataFrame:
     """Add `scaled`: values in the units of their types' labels."""
-    divisors = {kind: 10.0**places for kind, places in precision.items()}
+    divisors = {event_type: 10.0**decimals for event_type, decimals in precision.items()}
     divisor = pl.col("type").replace_strict(divisors, default=1.0, return_dtype=pl.Float64) if divisors else 1.0
     return events.with_columns(scaled=pl.col("value") / divisor)
 

@@ -53,8 +53,8 @@ def _names_of_columns(objects: Objects, duration: int) -> pl.DataFrame:
         for time, phase, combination in ((n, 1, n + 1), (n + 1, 0, 0))
     ]
     nothing = points[0].head(1).with_columns(phase=pl.lit(0, pl.UInt8), combination=pl.lit(len(numbers) + 1, pl.UInt32))
-    kinds = [*[EFFICIENCY_FACTOR.number] * (len(numbers) + 1), NOTHING.number]
-    said = pl.DataFrame({"type": kinds, "value": [0, *numbers, 0]})
+    types = [*[EFFICIENCY_FACTOR.number] * (len(numbers) + 1), NOTHING.number]
+    said = pl.DataFrame({"type": types, "value": [0, *numbers, 0]})
     return event_lines(pl.concat([nothing, *points]), said, {})
 
 

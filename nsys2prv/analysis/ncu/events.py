@@ -30,13 +30,13 @@ def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEv
     values = run.figures.with_row_index("figures").select("figures", *_values())
     joined = kernels.drop_nulls("joined").join(values, on="figures", how="left", maintain_order="left")
     placed = joined.with_columns(combination=pl.col("joined").cast(pl.Int64))
-    kinds = (*NCU_FIGURES.values(), NCU_STALL)
-    columns = [kind.key for kind in kinds]
+    types = (*NCU_FIGURES.values(), NCU_STALL)
+    columns = [event_type.key for event_type in types]
     spill = None
     if placed.height:
         of, points = SpillOf("events", FAMILY.name, tuple(columns)), Points(row_points(placed, columns))
         spill = replace_spill(folder / "ncu.arrow", of, points, limits.batch_rows)
-    further = {kind.key: _pcf(kind) for kind in kinds}
+    further = {event_type.key: _pcf(event_type) for event_type in types}
     counted = dict(kernels.group_by("joined").len().rows())
     reasons = {None: Loss.NO_PROFILE, SAME: Loss.SAME_KERNEL, CLASS: Loss.SAME_CLASS}
     left = {Lost(loss): counted[how] for how, loss in reasons.items() if counted.get(how)}
@@ -46,14 +46,14 @@ def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEv
 def _values() -> list[pl.Expr]:
     """Return the values of events from FIGURES; null where there is none, or 0."""
     numbers = [
-        (pl.col(column) * 10**kind.precision).round().cast(pl.Int64).replace(0, None).alias(kind.key)
-        for column, kind in NCU_FIGURES.items()
+        (pl.col(column) * 10**event_type.precision).round().cast(pl.Int64).replace(0, None).alias(event_type.key)
+        for column, event_type in NCU_FIGURES.items()
     ]
     reasons = {text: n for n, text in NCU_STALL.values.items()}
     stall = pl.col("stall").replace_strict(reasons, default=OTHER_STALL, return_dtype=pl.Int64)
     return [*numbers, pl.when(pl.col("stall").is_not_null()).then(stall).alias(NCU_STALL.key)]
 
 
-def _pcf(kind: EventType) -> PcfType:
-    values = {0: kind.ended, **kind.values} if kind.values else {}
-    return PcfType(kind.number, kind.label, values, kind.precision)
+def _pcf(event_type: EventType) -> PcfType:
+    values = {0: event_type.ended, **event_type.values} if event_type.values else {}
+    return PcfType(event_type.number, event_type.label, values, event_type.precision)

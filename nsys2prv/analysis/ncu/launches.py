@@ -15,8 +15,8 @@ from nsys2prv.run.plan import Plan
 FULL_NAME = types.KERNEL_FULL_NAME.key
 # Columns of the size of a kernel -> attribute that holds it.
 SIZES = {
-    **{f"grid{axis}": kind.key for axis, kind in zip("XYZ", types.GRID, strict=True)},
-    **{f"block{axis}": kind.key for axis, kind in zip("XYZ", types.BLOCK, strict=True)},
+    **{f"grid{axis}": t.key for axis, t in zip("XYZ", types.GRID, strict=True)},
+    **{f"block{axis}": t.key for axis, t in zip("XYZ", types.BLOCK, strict=True)},
 }
 # Columns that tell kernels of one name apart.
 SHAPE = (*SIZES, "registers")

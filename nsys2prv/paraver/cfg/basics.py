@@ -26,15 +26,15 @@ def _cfg(name: str, title: str, about: str, how: str, *windows: AnyWindow) -> Cf
     return Cfg("basics", name, title, about, how, windows=windows)
 
 
-def _nested(name: str, kind: EventType, title: str, how: str, about: str = "") -> Cfg:
+def _nested(name: str, event_type: EventType, title: str, how: str, about: str = "") -> Cfg:
     """Make the cfg of events that nest: the innermost shows."""
     about = about or f"{title} as recorded. Where they nest, the innermost shows."
-    return _cfg(name, title, about, how, stacked(kind.label, of(kind), look=coded(kind)))
+    return _cfg(name, title, about, how, stacked(event_type.label, of(event_type), look=coded(event_type)))
 
 
-def _plain(name: str, kind: EventType, title: str, how: str, about: str = "") -> Cfg:
+def _plain(name: str, event_type: EventType, title: str, how: str, about: str = "") -> Cfg:
     """Make the cfg of events that do not nest on a row."""
-    shown = values(kind.label, of(kind), look=coded(kind))
+    shown = values(event_type.label, of(event_type), look=coded(event_type))
     return _cfg(name, title, about or f"{title} as recorded.", how, shown)
 
 
@@ -71,11 +71,11 @@ def _states() -> Cfg:
     return _cfg("states", "States of threads and streams", about, record.CUDA, shown)
 
 
-def _by_kind(name: str, title: str, kinds: Mapping[str, EventType], how: str) -> Cfg:
+def _by_kind(name: str, title: str, event_types: Mapping[str, EventType], how: str) -> Cfg:
     """Make a cfg with a window for each kind of call: one window cannot tell names of different types apart."""
-    first, *others = kinds.values()
+    first, *others = event_types.values()
     windows: list[AnyWindow] = [stacked(first.label, of(first), look=CODE)]
-    windows += [beside(first, stacked(k.label, lacking(k, first)), look=CODE) for k in others]
+    windows += [beside(first, stacked(t.label, lacking(t, first)), look=CODE) for t in others]
     about = f"Each kind of {title} event has a window; where they nest, the innermost shows. Empty ones had no events."
     return _cfg(name, f"{title} events by kind", about, how, *windows)
 
@@ -85,12 +85,11 @@ def _memory_in_use() -> Cfg:
     usual = (types.MEMORY_IN_USE[2], types.MEMORY_IN_USE[1], types.MEMORY_IN_USE[4])
     about = """How much memory each device has in use, until the next change: device, pinned and managed memory; the
 windows of other kinds are closed."""
-    kinds = (*usual, *(kind for kind in types.MEMORY_IN_USE if kind not in usual))
-    first, *others = kinds
+    first, *others = (*usual, *(t for t in types.MEMORY_IN_USE if t not in usual))
     windows: list[AnyWindow] = [values(first.label, of(first), look=GRADIENT)]
-    for kind in others:
-        shown = values(kind.label, lacking(kind, first))
-        windows.append(beside(first, shown, look=GRADIENT._replace(open=kind in usual)))
+    for event_type in others:
+        shown = values(event_type.label, lacking(event_type, first))
+        windows.append(beside(first, shown, look=GRADIENT._replace(open=event_type in usual)))
     return _cfg("memory_in_use", "Memory in use by kind [B]", about, record.MEMORY_USAGE, *windows)
 
 
@@ -119,9 +118,9 @@ def _ncu() -> Cfg:
     about = """Figures of Nsight Compute on each kernel: those of its launch, the mean of the same kernel, or that of
 its class. Needs `translate --ncu FILE`."""
     shares = [
-        beside(NCU_JOINED, values(kind.label, lacking(kind, NCU_JOINED)), look=SHARE)
+        beside(NCU_JOINED, values(event_type.label, lacking(event_type, NCU_JOINED)), look=SHARE)
         for column in ("sm_percent", "tensor_percent", "occupancy_percent")
-        if (kind := NCU_FIGURES[column])
+        if (event_type := NCU_FIGURES[column])
     ]
     stall = beside(NCU_JOINED, values(NCU_STALL.label, lacking(NCU_STALL, NCU_JOINED)), look=coded(NCU_STALL))
     how = values(NCU_JOINED.label, of(NCU_JOINED), look=coded(NCU_JOINED))
@@ -171,7 +170,7 @@ function, 1 ns long.""",
         "Memory pools: size and use [B]",
         "How large the memory pools of each device are, and how much of them is in use, until the next change.",
         record.MEMORY_USAGE,
-        *(values(kind.label, of(kind), look=GRADIENT) for kind in (types.POOL_SIZE, types.POOL_IN_USE)),
+        *(values(t.label, of(t), look=GRADIENT) for t in (types.POOL_SIZE, types.POOL_IN_USE)),
     ),
     _plain("graphs", types.GRAPH, "CUDA graph executions", record.GRAPH, "Whole graphs; their kernels are hidden."),
     _plain(
@@ -256,7 +255,7 @@ that any thread of the process launched while the range was open on its main thr
         "File accesses, and the files",
         "Accesses to files by kind, and the file that a thread works on.",
         record.FILES,
-        *(stacked(kind.label, of(kind), look=CODE) for kind in (types.FILE_ACCESS, types.ACCESSED_FILE)),
+        *(stacked(t.label, of(t), look=CODE) for t in (types.FILE_ACCESS, types.ACCESSED_FILE)),
     ),
     _plain(
         "scheduling",

@@ -11,19 +11,19 @@ from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, SingleWindow
 from nsys2prv.paraver.cfg.windows import of, values
 
 
-def _rate(name: str, kind: EventType) -> DerivedWindow:
+def _rate(name: str, event_type: EventType) -> DerivedWindow:
     """Show a figure of each kernel by its duration in us."""
-    duration = SingleWindow("Duration", of(kind), compose={"compose_thread": "Burst Time"})
-    return DerivedWindow(name, "divide", values(kind.label, of(kind)), duration)
+    duration = SingleWindow("Duration", of(event_type), compose={"compose_thread": "Burst Time"})
+    return DerivedWindow(name, "divide", values(event_type.label, of(event_type)), duration)
 
 
-def _table(name: str, title: str, kind: EventType, what: str, other: str) -> Cfg:
+def _table(name: str, title: str, event_type: EventType, what: str, other: str) -> Cfg:
     about = f"""{what} of the kernels of each class by the time that they take in the run, from figures of Nsight
 Compute: with {other} the place of the class in a roofline, whose peaks `nsys2prv analyze --ncu FILE --show roofline`
 has. Needs `translate --ncu FILE`. {BY_ROW}"""
     classes = values("Kernel class: family", of(types.KERNEL_FAMILY))
     made = by_row(
-        name, title, about, record.NCU, classes, Figure("Average value", _rate(title, kind), unit="Microseconds")
+        name, title, about, record.NCU, classes, Figure("Average value", _rate(title, event_type), unit="Microseconds")
     )
     # Not among the analyses, which every trace has.
     return made._replace(folder="views")

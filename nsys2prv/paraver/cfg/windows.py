@@ -16,27 +16,27 @@ from nsys2prv.paraver.cfg.text import AnyWindow, DerivedWindow, Events, Level, S
 LONGEST_BURST = 1000
 
 
-def of(*kinds: EventType) -> Events:
+def of(*event_types: EventType) -> Events:
     """Select events of the given types, each by number and label."""
-    return Events(tuple(k.number for k in kinds), tuple(k.label for k in kinds))
+    return Events(tuple(t.number for t in event_types), tuple(t.label for t in event_types))
 
 
-def present(*kinds: EventType) -> Events:
+def present(*event_types: EventType) -> Events:
     """Select events of the types that a trace has, each by its label.
 
     Paraver takes the number of a type that the trace lacks, and asks about it. Here that number is the first type's, so
     that it asks only if the trace lacks the first type, too.
     """
-    return Events((kinds[0].number,) * len(kinds), tuple(k.label for k in kinds))
+    return Events((event_types[0].number,) * len(event_types), tuple(t.label for t in event_types))
 
 
-def any_of(label: str, kinds: Iterable[EventType]) -> Events:
+def any_of(label: str, event_types: Iterable[EventType]) -> Events:
     """Select types by a pattern of their labels, so that Paraver does not ask about types that are not there.
 
     Raises ValueError where the label, with `*` for any text, does not fit a type.
     """
-    known = list(kinds)
-    if misfits := [k.label for k in known if not fnmatchcase(k.label, label)]:
+    known = list(event_types)
+    if misfits := [t.label for t in known if not fnmatchcase(t.label, label)]:
         raise ValueError(f"{label!r} is not how these begin: {misfits}")
     return Events((known[0].number,), (label,))
 
@@ -46,9 +46,9 @@ def named(label: str) -> Events:
     return Events((0,), (label,))
 
 
-def coded(*kinds: EventType) -> Look:
+def coded(*event_types: EventType) -> Look:
     """Color the values of event types as everywhere: those of listed ones here, others by the trace's own table."""
-    return CODE._replace(palette={n: color for kind in kinds for n, color in value_colors(kind).items()})
+    return CODE._replace(palette={n: color for t in event_types for n, color in value_colors(t).items()})
 
 
 # Colors of kinds of activity, by the number of their event type.
@@ -95,18 +95,18 @@ def in_percent(window: SingleWindow) -> SingleWindow:
     return replace(window, compose={**window.compose, "compose_task": "Prod { 1, { 1 100 } }"})
 
 
-def or_nothing(*kinds: EventType) -> Events:
+def or_nothing(*event_types: EventType) -> Events:
     """Select events of types that a trace may lack, so that Paraver does not ask about them.
 
     It takes the number of a type that every trace has, and that is always 0. A cfg with it is never grey.
     """
-    return Events((types.NOTHING.number,) * len(kinds), tuple(k.label for k in kinds))
+    return Events((types.NOTHING.number,) * len(event_types), tuple(t.label for t in event_types))
 
 
-def computing(*kinds: EventType) -> Events:
+def computing(*event_types: EventType) -> Events:
     """Select events of COMPUTE_TYPES, and others that a trace may lack. Paraver asks if it lacks all of the former."""
     numbers = {types.KERNEL: types.GRAPH.number, types.GRAPH: types.KERNEL.number}
-    return Events(tuple(numbers.get(k, types.NOTHING.number) for k in kinds), tuple(k.label for k in kinds))
+    return Events(tuple(numbers.get(t, types.NOTHING.number) for t in event_types), tuple(t.label for t in event_types))
 
 
 def beside(first: EventType | TypeBlock, shown: SingleWindow, look: Look = HIDDEN) -> DerivedWindow:
@@ -125,9 +125,9 @@ def beside(first: EventType | TypeBlock, shown: SingleWindow, look: Look = HIDDE
     return DerivedWindow(shown.name, "product", replace(shown, name=f"{shown.name}, if any"), there, look=look)
 
 
-def lacking(kind: EventType, first: EventType) -> Events:
+def lacking(event_type: EventType, first: EventType) -> Events:
     """Select events of a type that a trace may lack, for `beside`."""
-    return instead(first, of(kind))
+    return instead(first, of(event_type))
 
 
 def instead(first: EventType | TypeBlock, events: Events) -> Events:
@@ -142,9 +142,9 @@ def nesting(name: str, events: Events) -> SingleWindow:
     )
 
 
-def in_flight(name: str, *kinds: EventType, look: Look = HIDDEN) -> SingleWindow:
-    """Count the rows of a task on which events of these kinds last."""
-    return SingleWindow(name, present(*kinds), level="task", compose={"compose_thread": "Sign"}, look=look)
+def in_flight(name: str, *event_types: EventType, look: Look = HIDDEN) -> SingleWindow:
+    """Count the rows of a task on which events of these types last."""
+    return SingleWindow(name, present(*event_types), level="task", compose={"compose_thread": "Sign"}, look=look)
 
 
 def within(name: str, window: AnyWindow) -> DerivedWindow:
@@ -152,17 +152,17 @@ def within(name: str, window: AnyWindow) -> DerivedWindow:
     return DerivedWindow(name, "product", window, inside(window.level), level=window.level)
 
 
-def of_nccl_kernels(name: str, kind: EventType, look: Look = HIDDEN) -> DerivedWindow:
+def of_nccl_kernels(name: str, event_type: EventType, look: Look = HIDDEN) -> DerivedWindow:
     """Show an event type of NCCL's kernels only. Their calls on the host have the same types."""
     kernel = SingleWindow("NCCL kernel runs", of(types.NCCL_KERNEL), compose={"compose_thread": "Sign"})
-    return DerivedWindow(name, "product", values(f"{name}, calls too", of(kind)), kernel, look=look)
+    return DerivedWindow(name, "product", values(f"{name}, calls too", of(event_type)), kernel, look=look)
 
 
-def in_blocks(name: str, kind: EventType, blocks: Sequence[ValueBlock], look: Look = HIDDEN) -> SingleWindow:
+def in_blocks(name: str, event_type: EventType, blocks: Sequence[ValueBlock], look: Look = HIDDEN) -> SingleWindow:
     """Show the values of an event type that lie in blocks that follow each other, as one range of numbers."""
     low, high = blocks[0].first, blocks[-1].first + blocks[-1].size - 1
     chosen = f"Select Range {{ 2, {{ 1 {high}, 1 {low} }} }}"
-    return SingleWindow(name, of(kind), compose={"compose_thread": chosen}, look=look)
+    return SingleWindow(name, of(event_type), compose={"compose_thread": chosen}, look=look)
 
 
 def outermost(name: str, events: Events, look: Look = HIDDEN) -> DerivedWindow:
@@ -194,11 +194,11 @@ def burst_length(name: str, running: AnyWindow, timed: AnyWindow) -> DerivedWind
     return DerivedWindow(f"{name}, length", "minimum", length, most, level=level)
 
 
-def activity(name: str, *kinds: EventType, look: Look = HIDDEN) -> DerivedWindow:
-    """Show which of the kinds runs on each row, as the event type's number and label."""
-    last = SingleWindow(f"{name}, last type", present(*kinds), function="Last Evt Type")
+def activity(name: str, *event_types: EventType, look: Look = HIDDEN) -> DerivedWindow:
+    """Show which of the types runs on each row, as the event type's number and label."""
+    last = SingleWindow(f"{name}, last type", present(*event_types), function="Last Evt Type")
     busy = {"compose_thread": "Nesting level", "topcompose1": "Sign"}
-    return DerivedWindow(name, "product", last, SingleWindow("Busy", present(*kinds), compose=busy), look=look)
+    return DerivedWindow(name, "product", last, SingleWindow("Busy", present(*event_types), compose=busy), look=look)
 
 
 def one_a_thread() -> SingleWindow:
