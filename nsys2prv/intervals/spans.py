@@ -16,7 +16,7 @@ Times = npt.NDArray[np.int64]
 Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
-# Before any time, and any place on an axis of groups.
+# Before any time, and any position on an axis of groups.
 _BEFORE_ALL = np.int64(-(1 << 62))
 
 

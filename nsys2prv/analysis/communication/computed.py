@@ -22,9 +22,9 @@ def computed_until(run: Run, exchanges: pl.DataFrame, window: Spans, columns: Se
     useful = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS))
     tasks = len(run.tasks)
     axis = axis_over(window, tasks + len(run.devices))
-    places = [
+    by_owner = [
         useful.select(by, "start", "end") for by in (pl.col("task").alias("by"), pl.col("device").alias("by") + tasks)
     ]
-    spans = covered_by(axis, pl.concat(places), "by", window)
+    spans = covered_by(axis, pl.concat(by_owner), "by", window)
     by = exchanges.select(pl.coalesce(pl.col("device") + tasks, "task")).to_series().to_numpy()
     return [time_in(spans, axis.at(by, exchanges[c].to_numpy())) for c in columns]

@@ -91,19 +91,19 @@ def _are_enough(cells: pl.DataFrame) -> bool:
 def _median_of_others(cells: pl.DataFrame, over: list[str], name: str) -> pl.DataFrame:
     """Add a column: for each row the median of `own` over its group's other rows, null where there is none.
 
-    In a sorted group of n, the row at place k sees the middle of the others at the places (n - 2) / 2 and (n - 1) / 2,
-    one further from place k on.
+    In a sorted group of n, the row at position k sees the middle of the others at (n - 2) / 2 and (n - 1) / 2, one
+    further from position k on.
     """
-    count, place = pl.len().over(over).cast(pl.Int64), pl.col("own").rank("ordinal").over(over).cast(pl.Int64) - 1
-    placed = cells.with_columns(count=count, place=place)
-    at = placed.select(*over, "place", value="own")
+    count, position = pl.len().over(over).cast(pl.Int64), pl.col("own").rank("ordinal").over(over).cast(pl.Int64) - 1
+    placed = cells.with_columns(count=count, position=position)
+    at = placed.select(*over, "position", value="own")
     for column, middle in (("low", (pl.col("count") - 2) // 2), ("high", (pl.col("count") - 1) // 2)):
-        wanted = middle + (pl.col("place") <= middle).cast(pl.Int64)
+        wanted = middle + (pl.col("position") <= middle).cast(pl.Int64)
         placed = placed.with_columns(wanted=wanted).join(
-            at.rename({"value": column}), left_on=[*over, "wanted"], right_on=[*over, "place"], how="left"
+            at.rename({"value": column}), left_on=[*over, "wanted"], right_on=[*over, "position"], how="left"
         )
     median = pl.when(pl.col("count") > 1).then((pl.col("low") + pl.col("high")) / 2)
-    return placed.with_columns(median.alias(name)).drop("count", "place", "wanted", "low", "high")
+    return placed.with_columns(median.alias(name)).drop("count", "position", "wanted", "low", "high")
 
 
 def _phase_times(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

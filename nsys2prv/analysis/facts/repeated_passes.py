@@ -78,20 +78,20 @@ def find_repeated(case: Case) -> Repeated | None:
 
 
 def _same_in_each_pass(passes: pl.DataFrame) -> bool:
-    """Return True if the reductions at one place of all passes may be of the same gradients."""
-    alike = passes.group_by("task", "place").agg(pl.col("bytes", "shape", "communicator").n_unique())
+    """Return True if the reductions at one position of all passes may be of the same gradients."""
+    alike = passes.group_by("task", "position").agg(pl.col("bytes", "shape", "communicator").n_unique())
     if not alike.select(pl.all_horizontal(pl.col("bytes", "shape", "communicator") == 1).all()).item():
         return False
     nth = pl.col("pass").rank("dense").over(_STEP)
     # Several parts without bytes sum up to 0.
     unknown = passes.filter(pl.col("bytes").fill_null(0) == 0)
-    times = unknown.group_by("task", "place", nth).agg(pl.col("transfer_ns").median())
-    spread = times.group_by("task", "place").agg(least=pl.col("transfer_ns").min(), most=pl.col("transfer_ns").max())
+    times = unknown.group_by("task", "position", nth).agg(pl.col("transfer_ns").median())
+    spread = times.group_by("task", "position").agg(least=pl.col("transfer_ns").min(), most=pl.col("transfer_ns").max())
     return bool((spread["most"] <= SAME_REDUCTION.value * spread["least"]).all())
 
 
 def _with_passes(case: Case, own: pl.DataFrame, forward: pl.Expr) -> pl.DataFrame:
-    """Add the iteration (task, repeat, number) of steady ones, the `pass` in it, and the `place` in that.
+    """Add the iteration (task, repeat, number) of steady ones, the `pass` in it, and the `position` in that.
 
     `forward`: True for the launches between two passes.
     """
@@ -114,7 +114,7 @@ def _with_passes(case: Case, own: pl.DataFrame, forward: pl.Expr) -> pl.DataFram
         times = others.filter(pl.col("caller_row").is_in(most.implode()))["launched"].sort().to_numpy()
         parts.append(part.with_columns(**{"pass": pl.Series(np.searchsorted(times, part["launched"].to_numpy()))}))
     numbered = pl.concat(parts) if parts else ordered.with_columns(**{"pass": pl.lit(0)})
-    return numbered.with_columns(place=pl.int_range(pl.len()).over(*_STEP, "pass"))
+    return numbered.with_columns(position=pl.int_range(pl.len()).over(*_STEP, "pass"))
 
 
 def _one_optimizer(case: Case, by_step: pl.DataFrame) -> bool:

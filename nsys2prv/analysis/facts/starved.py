@@ -137,7 +137,7 @@ def _together(axis: Axis, users: pl.DataFrame, intervals: pl.DataFrame) -> Spans
     each = covered_by(by_user, intervals.join(numbered, on="task"), "user")
     user = by_user.group(each.start)
     device = users["device"].to_numpy()
-    start, end = (axis.at(device[user], by_user.time(places)) for places in each)
+    start, end = (axis.at(device[user], by_user.time(positions)) for positions in each)
     needed = np.bincount(device, minlength=axis.groups)
     return _all_over(start, end, needed[device[user]])
 

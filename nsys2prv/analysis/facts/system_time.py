@@ -71,9 +71,9 @@ def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
     keys = ["task", "launched", "caller_row"]
     launches = run.work.drop_nulls("launched").select(keys).sort(keys)
     axis = axis_over(one_span(min(run.active.start, 0), max(run.active.end, run.duration)), len(run.tasks))
-    places = axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy())
+    positions = axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy())
     task = calls["task"].to_numpy()
-    at = np.searchsorted(places, axis.at(task, calls["end"].to_numpy()), side="left") - 1
+    at = np.searchsorted(positions, axis.at(task, calls["end"].to_numpy()), side="left") - 1
     same = (at >= 0) & (np.append(launches["task"].to_numpy(), -1)[at] == task)
     found = launches[np.maximum(at, 0)] if launches.height else launches.clear(len(at))
     return [

@@ -108,8 +108,8 @@ def _recomputed(case: Case) -> pl.DataFrame:
         .filter(~pl.col("name").cast(pl.String).str.contains(OVER_LISTS))
         .sort("task", "caller_row", "launched")
     )
-    kinds = ordered.select(_KERNEL).unique(maintain_order=True).with_row_index("kernel")
-    ordered = ordered.join(kinds, on=_KERNEL, nulls_equal=True, maintain_order="left").with_row_index("place")
+    distinct = ordered.select(_KERNEL).unique(maintain_order=True).with_row_index("kernel")
+    ordered = ordered.join(distinct, on=_KERNEL, nulls_equal=True, maintain_order="left").with_row_index("position")
     ordered = ordered.with_columns(
         thread=pl.struct("caller_row", *_STEP).rle_id(), backward=pl.col("caller_row").is_in(threads)
     )
@@ -123,11 +123,11 @@ def _recomputed(case: Case) -> pl.DataFrame:
     key = [*_STEP, "kernel", "second", "third"]
     counted = threes.group_by(key).agg(again=pl.col("backward").sum(), forward=(~pl.col("backward")).sum())
     again = counted.filter(pl.col("again") > 0, pl.col("again") <= pl.col("forward"))
-    begins = threes.filter("backward").join(again, on=key, how="semi")["place"]
-    places = pl.concat([begins + n for n in range(3)]).unique()
-    found = ordered.filter(pl.col("place").is_in(places.implode()))
-    # Two rows of kernels are apart in place or thread.
-    apart = (pl.col("place").diff() != 1) | (pl.col("thread").diff() != 0)
+    begins = threes.filter("backward").join(again, on=key, how="semi")["position"]
+    positions = pl.concat([begins + n for n in range(3)]).unique()
+    found = ordered.filter(pl.col("position").is_in(positions.implode()))
+    # Two rows of kernels are apart in position or thread.
+    apart = (pl.col("position").diff() != 1) | (pl.col("thread").diff() != 0)
     rows = found.with_columns(run=apart.fill_null(False).cum_sum())
     of_layers = pl.col("family").cast(pl.String).str.contains(LAYERS).any() & (pl.col("name").n_unique() > 1)
     return rows.filter(of_layers.over("run"))

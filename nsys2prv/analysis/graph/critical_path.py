@@ -75,8 +75,8 @@ def _last_nodes(graph: Graph, window: Spans) -> Indices:
     if not len(times):
         return np.full(len(window.start), NO_NODE, dtype=np.int64)
     order = np.argsort(times, kind="stable")
-    place = np.searchsorted(times[order], window.end, side="right") - 1
-    last = np.where(place >= 0, order[np.maximum(place, 0)], NO_NODE)
+    nth = np.searchsorted(times[order], window.end, side="right") - 1
+    last = np.where(nth >= 0, order[np.maximum(nth, 0)], NO_NODE)
     return np.where((last != NO_NODE) & (graph.time[last] > window.start), last, NO_NODE)
 
 

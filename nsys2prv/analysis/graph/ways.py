@@ -75,11 +75,11 @@ def _sums_of_stops(ways: Ways) -> Times:
     on.
     """
     sums, before = _to_stop(ways, ways.stops)
-    place = np.searchsorted(ways.stops, before)
+    nth = np.searchsorted(ways.stops, before)
     on = np.flatnonzero(before != NO_NODE)
     while len(on):
-        sums[on] += sums[place[on]]
-        before[on], place[on] = before[place[on]], place[place[on]]
+        sums[on] += sums[nth[on]]
+        before[on], nth[on] = before[nth[on]], nth[nth[on]]
         on = on[before[on] != NO_NODE]
     return sums
 

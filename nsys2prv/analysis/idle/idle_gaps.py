@@ -40,7 +40,7 @@ def longest_gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans
     idle = difference(axis.spread(window), covered_by(axis, work, "device"))
     device, length = axis.group(idle.start), idle.end - idle.start
     order = np.lexsort((-length, device))
-    longest = order[_place_in_group(device[order]) < count]
+    longest = order[_nth_in_group(device[order]) < count]
     placed = (
         pl.DataFrame({"device": device[longest], "start": axis.time(idle.start[longest]), "idle_ns": length[longest]})
         .with_columns(end=pl.col("start") + pl.col("idle_ns"))
@@ -61,7 +61,7 @@ def longest_gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans
 
 
 def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFrame:
-    """Return `after` and `before`: the names of the activities around idle times that end at places of an axis.
+    """Return `after` and `before`: the names of the activities around idle times that end at positions on an axis.
 
     Null where an idle time is the first or the last one of its device.
     """
@@ -78,12 +78,12 @@ def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFra
     return pl.select(named)
 
 
-def _place_in_group(group: Indices) -> Indices:
+def _nth_in_group(group: Indices) -> Indices:
     """Return how many rows of the same group come before each row. Rows of a group are together."""
     first = first_of_equals(group)
     begins = np.flatnonzero(first)
-    places: Indices = np.arange(len(group)) - begins[np.cumsum(first) - 1]
-    return places
+    nth: Indices = np.arange(len(group)) - begins[np.cumsum(first) - 1]
+    return nth
 
 
 def _delaying_calls(calls: pl.DataFrame, idle: pl.DataFrame) -> pl.DataFrame:

@@ -31,12 +31,12 @@ def queue_lengths(waiting: pl.DataFrame, by: list[str]) -> pl.DataFrame:
     group = waiting.select(by).join(keys, on=by, how="left", maintain_order="left")["group"].to_numpy()
     begin, end = waiting["begin"].to_numpy(), waiting["end"].to_numpy()
     axis = axis_over(one_span(int(begin.min(initial=end.max(initial=0))), int(end.max(initial=0))), keys.height)
-    places, steps = np.append(axis.at(group, begin), axis.at(group, end)), np.repeat((1, -1), len(begin))
-    order = np.argsort(places)
-    places, level = places[order], np.cumsum(steps[order])
+    positions, steps = np.append(axis.at(group, begin), axis.at(group, end)), np.repeat((1, -1), len(begin))
+    order = np.argsort(positions)
+    positions, level = positions[order], np.cumsum(steps[order])
     # Each group begins and ends with nothing that waits, so that the sum goes on from one to the next.
-    last = np.diff(places, append=axis.width * axis.groups) > 0
-    places, level = places[last], level[last]
+    last = np.diff(positions, append=axis.width * axis.groups) > 0
+    positions, level = positions[last], level[last]
     busy = np.flatnonzero(level > 0)
-    found = {"start": axis.time(places[busy]), "end": axis.time(places[busy + 1]), "waiting": level[busy]}
-    return keys[axis.group(places[busy])].select(by).with_columns(pl.Series(c, v) for c, v in found.items())
+    found = {"start": axis.time(positions[busy]), "end": axis.time(positions[busy + 1]), "waiting": level[busy]}
+    return keys[axis.group(positions[busy])].select(by).with_columns(pl.Series(c, v) for c, v in found.items())

@@ -148,6 +148,6 @@ def _blocks(time: Times) -> tuple[Indices, Indices]:
 
 
 def _inverse(order: Nodes) -> Nodes:
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order), dtype=order.dtype)
-    return place
+    position = np.empty_like(order)
+    position[order] = np.arange(len(order), dtype=order.dtype)
+    return position
