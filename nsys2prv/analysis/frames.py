@@ -133,6 +133,10 @@ class AnalyzedTask(NamedTuple):
     is_rank: bool = True
 
 
+# In place of the index of a device, for what is on none.
+NO_DEVICE = -1
+
+
 class Device(NamedTuple):
     """A GPU: its host, its number there, and the lowest rank that uses it."""
 

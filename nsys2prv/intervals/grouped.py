@@ -12,6 +12,8 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, union
 
 # Positions on an axis are int64.
 LONGEST_AXIS = 1 << 62
+# In place of the group of what has none.
+NO_GROUP = -1
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,8 @@ class Axis:
         return found
 
     def union(self, group: Indices, start: Times, end: Times) -> Spans:
-        """Return the time that intervals of each group cover, cut at the borders. Groups below 0 are left out."""
-        own = group >= 0
+        """Return the time that intervals of each group cover, cut at the borders. Those of NO_GROUP are left out."""
+        own = group != NO_GROUP
         if not own.all():
             group, start, end = group[own], start[own], end[own]
         return union(self.at(group, start), self.at(group, end))

@@ -8,9 +8,12 @@ import numpy as np
 
 from nsys2prv.intervals.spans import Indices, Mask, Times
 
+# In place of the index of an interval, where none is around another one or an instant.
+NO_INTERVAL = -1
+
 
 class Nesting(NamedTuple):
-    """Depth of each interval (0 outermost), index of its parent (-1: none), and whether it crosses another."""
+    """Depth of each interval (0 outermost), index of its parent (NO_INTERVAL: none), and whether it crosses another."""
 
     depth: Indices
     parent: Indices
@@ -52,7 +55,7 @@ def _stack_order(start: Times, end: Times, *moments: Indices) -> Indices:
 
 def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
     """Return for begins in order the last begin one level up."""
-    parent = np.full(count, -1, dtype=np.int64)
+    parent = np.full(count, NO_INTERVAL, dtype=np.int64)
     order, depth = who[begins], level[begins]
     position = np.arange(len(order))
     for d in range(1, int(depth.max(initial=0)) + 1):
@@ -63,13 +66,13 @@ def _parents(who: Indices, begins: Mask, level: Indices, count: int) -> Indices:
 
 
 def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_group: Indices, at: Times) -> Indices:
-    """Return the index of the innermost interval of each instant's group that holds it, -1 where none does.
+    """Return the index of the innermost interval of each instant's group that holds it, NO_INTERVAL where none does.
 
     The intervals nest (none is empty, none crosses); `parent` comes from `nesting`. Groups count from 0.
     """
     count = len(start)
     if not count:
-        return np.full(len(at), -1, dtype=np.int64)
+        return np.full(len(at), NO_INTERVAL, dtype=np.int64)
     # By their order instead of their values: a product of times and groups may be too large for 64 bits.
     times, changed = np.unique(np.concatenate([start, end]), return_inverse=True)
     width = len(times) + 1
@@ -79,5 +82,5 @@ def innermost(group: Indices, start: Times, end: Times, parent: Indices, at_grou
     open_after = np.concatenate([np.arange(count), parent])[order]
     asked = at_group * width + np.searchsorted(times, at, side="right")
     last_change = np.searchsorted(moment[order], asked, side="right") - 1
-    found: Indices = np.where(last_change >= 0, open_after[last_change], -1)
+    found: Indices = np.where(last_change >= 0, open_after[last_change], NO_INTERVAL)
     return found

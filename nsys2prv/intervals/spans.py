@@ -17,7 +17,7 @@ Indices = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
 
 # Before any time, and any position on an axis of groups.
-_BEFORE_ALL = np.int64(-(1 << 62))
+BEFORE_ALL = np.int64(-(1 << 62))
 
 
 class Span(NamedTuple):
@@ -95,7 +95,7 @@ def time_in(spans: Spans, until: Times) -> Times:
     """Return the time (ns) that disjoint spans cover before each of some instants."""
     covered = np.cumsum(spans.end - spans.start)
     # Within the last span that begins by then, the covered time is the instant less what lies uncovered before it.
-    end, uncovered = np.append(_BEFORE_ALL, spans.end), np.append(_BEFORE_ALL, spans.end - covered)
+    end, uncovered = np.append(BEFORE_ALL, spans.end), np.append(BEFORE_ALL, spans.end - covered)
     index = np.searchsorted(spans.start, until, side="right")
     total: Times = np.minimum(until, end[index])
     total -= uncovered[index]

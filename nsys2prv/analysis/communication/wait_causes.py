@@ -24,7 +24,7 @@ from nsys2prv.analysis.graph.instants import instant_nodes
 from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, begin_node, end_node, work_of_node
 from nsys2prv.analysis.graph.ways import WayLabels, Ways, find_ways
 from nsys2prv.analysis.iterations.phases import projected
-from nsys2prv.intervals.spans import Indices, Spans, time_in
+from nsys2prv.intervals.spans import BEFORE_ALL, Indices, Spans, time_in
 from nsys2prv.model.schemas import to_schema
 
 # Waiting by what caused it: `rank` did the work of a `kind` (see critical_path) and `name` (family of kernels, copy,
@@ -183,8 +183,9 @@ def _parts(graph: Graph, ways: Ways, waits: pl.DataFrame) -> tuple[pl.DataFrame,
     wait, parts = waits["wait"].to_numpy(), [pl.DataFrame(schema=_PART)]
     for _ in range(MOST_RANK_CHANGES):
         begins = first[late], first[early]
-        before = [np.where(graph.binding[b] == NO_NODE, -1, graph.time[b]) for b in begins]
-        apart = (begins[0] != begins[1]) & ((before[0] >= 0) | (before[1] >= 0))
+        goes_on = [graph.binding[b] != NO_NODE for b in begins]
+        before = [np.where(more, graph.time[b], BEFORE_ALL) for more, b in zip(goes_on, begins, strict=True)]
+        apart = (begins[0] != begins[1]) & (goes_on[0] | goes_on[1])
         if not apart.any():
             break
         # The way whose part on its task began later goes back.

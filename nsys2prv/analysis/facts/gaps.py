@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.frames import NO_DEVICE
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
@@ -51,7 +52,7 @@ def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> 
     idle = Spans(idle.start[used], idle.end[used])
     device = axis.group(idle.start)
     at = np.searchsorted(axis.at(ordered["device"].to_numpy(), ordered["start"].to_numpy()), idle.end, side="left")
-    none = pl.DataFrame({"device": [-1], "launched": [None], "caller_row": [None], "goes_on": [False]})
+    none = pl.DataFrame({"device": [NO_DEVICE], "launched": [None], "caller_row": [None], "goes_on": [False]})
     nexts = pl.concat([ordered.select(columns), none])[at].with_columns(own=pl.Series(device))
     known = nexts.select(pl.when(pl.col("device") == pl.col("own")).then(c).alias(c) for c in columns[1:])
     launched = known["launched"]

@@ -22,8 +22,9 @@ from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, difference, intersection, one_span, time_in
+from nsys2prv.run.trace_rows import NO_ROW
 
-_ON_THREADS = (pl.col("kind") == HOST) & (pl.col("row") >= 0)
+_ON_THREADS = (pl.col("kind") == HOST) & (pl.col("row") != NO_ROW)
 
 
 class OnPath(NamedTuple):

@@ -24,7 +24,7 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     """
     if not case.analysis.window.iterations:
         return ""
-    own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=-1) == rank
+    own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=None) == rank
     operations = nccl_transfers(case).filter(own)
     ranks = max(operations["task"].n_unique(), 1)
     alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))

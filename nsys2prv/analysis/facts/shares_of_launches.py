@@ -53,7 +53,7 @@ def _launches_by_step(case: Case) -> pl.DataFrame:
     Ranks that launch nothing are left out. A graph is one launch.
     """
     steps = steps_of_ranks(case.run, case.held(case.analysis.iterations.filter("steady")))
-    work = case.run.work.filter(pl.col("kind") != NCCL, pl.col("caller_row") >= 0)
+    work = case.run.work.filter(pl.col("kind") != NCCL, pl.col("caller_row").is_not_null())
     launches = work.select("task", "caller_row", "launched").unique()
     key = ["task", "repeat", "number"]
     counts = projected(launches, steps).group_by(key).agg(launches=pl.len().cast(pl.Int64))

@@ -74,10 +74,11 @@ def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
     positions = axis.at(launches["task"].to_numpy(), launches["launched"].to_numpy())
     task = calls["task"].to_numpy()
     at = np.searchsorted(positions, axis.at(task, calls["end"].to_numpy()), side="left") - 1
-    same = (at >= 0) & (np.append(launches["task"].to_numpy(), -1)[at] == task)
-    found = launches[np.maximum(at, 0)] if launches.height else launches.clear(len(at))
+    # Without any launch, a row of nulls.
+    found = (launches if launches.height else launches.clear(1))[np.maximum(at, 0)]
+    same = pl.Series(at >= 0) & (found["task"] == pl.Series(task))
     return [
-        found.select(pl.when(pl.Series(same)).then(column).alias(name)).to_series()
+        found.select(pl.when(same).then(column).alias(name)).to_series()
         for column, name in (("launched", "launched"), (pl.col("caller_row").cast(pl.Int64), "other"))
     ]
 

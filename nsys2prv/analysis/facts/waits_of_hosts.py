@@ -61,7 +61,7 @@ def waits_by_rank(case: Case, usually: bool = False) -> dict[int, float]:
     """
     if not case.analysis.window.iterations:
         return {}
-    kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row") >= 0)
+    kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row").is_not_null())
     threads = kernels.select("task", row="caller_row").unique()
     waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
     # Of iterations that are left out none count, even where there are no others: they are no usual waits.

@@ -51,7 +51,7 @@ def late_gpu(case: Case) -> Iterator[Finding]:
 
 def _advice(case: Case, late: Latecomer) -> str:
     """Return what to do, by whether a thread launches for several GPUs."""
-    launches = case.run.work.select("device", "caller_row").filter(pl.col("caller_row") >= 0).unique()
+    launches = case.run.work.select("device", "caller_row").filter(pl.col("caller_row").is_not_null()).unique()
     own = launches.filter(pl.col("device") == late.member)["caller_row"]
     others = launches.filter(pl.col("device").is_in(late.waiting))["caller_row"]
     gpu = case.run.devices[late.member].gpu

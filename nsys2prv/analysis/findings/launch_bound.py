@@ -278,7 +278,7 @@ def _processes_for_gpus(case: Case) -> str:
 
 def _gpus_of_a_thread(case: Case) -> int:
     """Return for how many GPUs one thread launches, at most, if it launches nearly all work of its process."""
-    launches = case.run.work.select("task", "caller_row", "device").filter(pl.col("caller_row") >= 0)
+    launches = case.run.work.select("task", "caller_row", "device").filter(pl.col("caller_row").is_not_null())
     by_thread = launches.group_by("task", "caller_row").agg(count=pl.len(), gpus=pl.col("device").n_unique())
     most = by_thread.filter(pl.col("count") >= NEARLY_ALL.value * pl.col("count").sum().over("task"))
     return int(most["gpus"].max() or 0)  # type: ignore[arg-type]

@@ -99,9 +99,9 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
 def _alone(chosen: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     """Return the chosen kernels beside which no other kernel runs on their device."""
     ordered = kernels.select("device", "start", "end").sort("device", "start")
-    before = pl.col("end").cum_max().shift(1).over("device").fill_null(-1)
-    after = pl.col("start").shift(-1).over("device").fill_null(2**62)
-    lone = ordered.filter((before <= pl.col("start")) & (pl.col("end") <= after))
+    before = pl.col("end").cum_max().shift(1).over("device")
+    after = pl.col("start").shift(-1).over("device")
+    lone = ordered.filter((before <= pl.col("start")).fill_null(True), (pl.col("end") <= after).fill_null(True))
     return chosen.join(lone, on=["device", "start", "end"], how="semi", maintain_order="left")
 
 

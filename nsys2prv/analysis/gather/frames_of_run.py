@@ -42,7 +42,7 @@ GATHERED = (*KINDS, *CALL_KINDS, CORRELATION.name, NVTX.name)
 class SampledDevices(NamedTuple):
     """The samples of the GPUs of a run.
 
-    `device_of`: the device of each row of the trace, -1 where nothing runs on one; `devices`: how many there are.
+    `device_of`: the device of each row of the trace (NO_DEVICE: nothing runs on one); `devices`: how many there are.
     """
 
     samples: tuple[Sampled, ...]

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from nsys2prv.analysis.frames import Sampled
+from nsys2prv.analysis.frames import NO_DEVICE, Sampled
 from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.pipeline.extract.metric_files import read_pieces
 from nsys2prv.run.clocks import Clock
@@ -18,7 +18,7 @@ from nsys2prv.run.trace_rows import NO_ROW
 
 
 def samples_of(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled]:
-    """Yield the metrics of GPUs that tasks use. `device_of`: the device of each row of the trace, -1 for none.
+    """Yield the metrics of GPUs that tasks use. `device_of`: the device of each row of the trace, NO_DEVICE for none.
 
     The plan keeps the denser of two reports that sampled a GPU at a time; those that did so one after the other go on
     from one to the next.
@@ -27,7 +27,7 @@ def samples_of(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled
     for r, summary in enumerate(plan.summaries):
         for place, spill in summary.sampled:
             row = plan.objects.row_of[r][place]
-            if row == NO_ROW or device_of[row] == NO_ROW:
+            if row == NO_ROW or device_of[row] == NO_DEVICE:
                 continue
             key = int(device_of[row]), spill.columns[0].removeprefix(GPU_METRIC.of(""))
             first = plan.clocks[r].merged_one(int(spill.first[0]))

@@ -84,7 +84,9 @@ def launch_times(plan: Plan, r: int, span: Span | None = None) -> pl.DataFrame:
         frame = read_within(plan, r, spill, span)
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
         row, caller = (pl.Series(plan.objects.row_of[r][frame[c].to_numpy()]) for c in ("to_place", "place"))
-        parts.append(frame.select(row=row, time="received", launched=called, caller_row=caller))
+        parts.append(
+            frame.select(row=row, time="received", launched=called, caller_row=pl.when(caller != NO_ROW).then(caller))
+        )
     return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
 
 

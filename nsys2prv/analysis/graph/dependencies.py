@@ -136,7 +136,7 @@ def _hubs(operations: pl.DataFrame, first: int) -> pl.DataFrame:
 
 
 def _launches(run: Run, instants: pl.DataFrame) -> Edges:
-    work = run.work.select("caller_row", "launched").with_row_index("work").filter(pl.col("caller_row") >= 0)
+    work = run.work.select("caller_row", "launched").with_row_index("work").filter(pl.col("caller_row").is_not_null())
     source = instant_nodes(instants, work["caller_row"], work["launched"])
     return edges_of(source, begin_node(work["work"].cast(pl.Int64).to_numpy()), EdgeKind.LAUNCH)
 

@@ -13,7 +13,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.edges import LONGEST_FOLLOWING_LAG_NS, EdgeKind, Edges, edges_of
 from nsys2prv.analysis.graph.instants import instant_nodes
 from nsys2prv.analysis.graph.nodes import NO_NODE, begin_node, end_node, numbered
-from nsys2prv.analysis.graph.streams import Streams, launched_before, work_of_streams
+from nsys2prv.analysis.graph.streams import NO_STREAM, Streams, launched_before, work_of_streams
 from nsys2prv.analysis.interval_frames import parts_by
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import STREAM_WAIT_EVENT
@@ -57,7 +57,7 @@ def find_markers(run: Run, streams: Streams, blocking: pl.DataFrame, first: int)
             .with_columns(waits=pl.lit(True))
             .select("task", "stream", "called", "waits", "record_called", "record_stream"),
         ]
-    ).filter(pl.col("stream") >= 0)
+    ).filter(pl.col("stream") != NO_STREAM)
     placed = launched_before(run, streams, both, "stream", "called").sort(
         "stream", "called", "waits", maintain_order=True
     )

@@ -23,7 +23,7 @@ def launches_into_full_queues(run: Run) -> pl.DataFrame:
     launches for its device have not ended.
     """
     calls = run.calls.filter(pl.col("kind") == "cuda", pl.col("end") - pl.col("start") >= LEAST_SILENCE_NS)
-    launched = run.work.select("device", row="caller_row", start="launched").filter(pl.col("row") >= 0)
+    launched = run.work.select("device", row="caller_row", start="launched").drop_nulls("row")
     long = calls.select("task", "row", "start", "end").join(launched, on=["row", "start"])
     long = long.sort("row", "start", "device").unique(["row", "start"], keep="first", maintain_order=True)
     if long.is_empty():

@@ -27,7 +27,7 @@ NO_INSTANT = -1
 
 def instants_of(run: Run, blocking: pl.DataFrame, operations: pl.DataFrame) -> pl.DataFrame:
     """Return INSTANT, each once, in order of thread and time. `operations`: see waiting.CARRIED."""
-    launches = run.work.select("task", row="caller_row", time="launched").filter(pl.col("row") >= 0)
+    launches = run.work.select("task", row="caller_row", time="launched").drop_nulls("row")
     calls = operations.filter(pl.col("kind") == MPI).select("index", "task", "start", "end").unique()
     calls = calls.with_columns(row=run.calls["row"].gather(calls["index"]))
     parts = [

@@ -8,6 +8,10 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run, stream_of
 from nsys2prv.intervals.spans import Indices
+from nsys2prv.run.trace_rows import NO_ROW
+
+# In place of the stream of a row that is none.
+NO_STREAM = -1
 
 
 class Streams(NamedTuple):
@@ -18,8 +22,8 @@ class Streams(NamedTuple):
     device: Indices
 
     def of(self, rows: pl.Series) -> pl.Series:
-        """Return the stream of each row; -1 for rows that are none."""
-        return rows.replace_strict(self.rows["row"], self.rows["stream"], default=-1, return_dtype=pl.Int64)
+        """Return the stream of each row; NO_STREAM for rows that are none."""
+        return rows.replace_strict(self.rows["row"], self.rows["stream"], default=NO_STREAM, return_dtype=pl.Int64)
 
 
 def streams_of(run: Run) -> Streams:
@@ -28,7 +32,7 @@ def streams_of(run: Run) -> Streams:
     stream = stream_of(run).rank("dense").cast(pl.Int64) - 1
     numbered = rows.with_columns(stream=stream).sort("stream")
     waiting = pl.concat([run.waits[c] for c in ("stream", "record_stream")]).unique().sort().alias("row")
-    idle = waiting.filter((waiting >= 0) & ~waiting.is_in(numbered["row"].implode())).to_frame()
+    idle = waiting.filter((waiting != NO_ROW) & ~waiting.is_in(numbered["row"].implode())).to_frame()
     task, device = (
         numbered.unique("stream", keep="first", maintain_order=True)[c].to_numpy() for c in ("task", "device")
     )

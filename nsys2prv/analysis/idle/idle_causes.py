@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import MPI, Run, devices_of
+from nsys2prv.analysis.frames import MPI, NO_DEVICE, Run, devices_of
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS, UNEXPLAINED
 from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.edges import NO_EDGE, EdgeKind
@@ -48,8 +48,6 @@ IDLE_PART = {
     "end": pl.Int64(),
     "cause": pl.String(),
 }
-# In place of the device of the work behind the last one.
-_NO_DEVICE = -1
 _DEPENDS = (EdgeKind.STREAM, EdgeKind.EVENT)
 
 
@@ -86,7 +84,7 @@ def _before_next(graph: Graph, work: pl.DataFrame, axis: Axis, idle: Spans) -> p
     times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}
     gaps = pl.DataFrame({"device": device, **times})
     at = np.searchsorted(axis.at(work["device"].to_numpy(), work["start"].to_numpy()), idle.end, side="left")
-    known = np.append(work["device"].to_numpy(), _NO_DEVICE)[at] == device
+    known = np.append(work["device"].to_numpy(), NO_DEVICE)[at] == device
     if not known.any():
         nothing = pl.lit(None, pl.Int64)
         return gaps.with_columns(launched=nothing, caller_row=nothing, bound=pl.lit(NO_EDGE), lag=pl.lit(0))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.frames import MPI, Run, devices_of, tasks_of_devices
+from nsys2prv.analysis.frames import MPI, NO_DEVICE, Run, devices_of, tasks_of_devices
 from nsys2prv.analysis.graph.device_waits import STREAM_WAIT
 from nsys2prv.analysis.host import main_rows
 from nsys2prv.analysis.interval_frames import covered, covered_by, covered_time, whole_with_ns
@@ -67,7 +67,7 @@ def activities_around(work: pl.DataFrame, axis: Axis, ends: Times) -> pl.DataFra
     """
     own = pl.Series(axis.group(np.maximum(ends - 1, 0)))
     # A row at the end, for what is before the first row and behind the last one.
-    none = pl.DataFrame({"device": [-1], "name": [None]})
+    none = pl.DataFrame({"device": [NO_DEVICE], "name": [None]})
     named = []
     # Of work that overlaps, the last to end comes before an idle time, whenever it began.
     for side, time, step in (("after", "end", -1), ("before", "start", 0)):

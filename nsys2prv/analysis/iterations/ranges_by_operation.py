@@ -14,7 +14,7 @@ from nsys2prv.analysis.iterations.window import kept_steps
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.lanes import crossing_lanes
-from nsys2prv.intervals.nesting import innermost, nesting
+from nsys2prv.intervals.nesting import NO_INTERVAL, innermost, nesting
 from nsys2prv.intervals.spans import one_span, reach_before, time_in
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.steady import Window
@@ -104,7 +104,7 @@ def _in_nested(work: pl.DataFrame, ranges: pl.DataFrame) -> Iterator[pl.DataFram
     at = work["launched"].to_numpy()
     within = innermost(group, start, end, parent, np.zeros(len(at), np.int64), at)
     activity, numbers = work.select("device", "start", "end"), ranges["number"]
-    while len(held := np.flatnonzero(within >= 0)):
+    while len(held := np.flatnonzero(within != NO_INTERVAL)):
         activity, within = activity[held], within[held]
         yield activity.select(numbers.gather(within).alias("range"), "device", "start", "end")
         within = parent[within]

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.interval_frames import covered
-from nsys2prv.intervals.grouped import axis_over
+from nsys2prv.intervals.grouped import NO_GROUP, axis_over
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, intersection, time_in
 
 IDLE = "idle"
@@ -42,7 +42,9 @@ def column_spans(work: pl.DataFrame, by: str, window: Spans) -> dict[FittedColum
         named = columns.drop_nulls().unique().sort(pl.all()).with_row_index("number")
         number = columns.join(named, on=columns.columns, how="left", maintain_order="left")["number"]
         axis = axis_over(window, named.height)
-        inside = intersection(axis.union(number.fill_null(-1).to_numpy()[kind_of], start, end), axis.spread(window))
+        inside = intersection(
+            axis.union(number.fill_null(NO_GROUP).to_numpy()[kind_of], start, end), axis.spread(window)
+        )
         return {FittedColumn(*key[1:]): own for key, own in zip(named.rows(), axis.apart(inside), strict=True)}
 
     ns = np.zeros(kinds.height, dtype=np.int64)

@@ -13,7 +13,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.host_delays import without_delays
-from nsys2prv.analysis.graph.nodes import end_node
+from nsys2prv.analysis.graph.nodes import NO_NODE, end_node
 from nsys2prv.analysis.predict.change import ADVICE, Change
 from nsys2prv.analysis.predict.model import Model
 from nsys2prv.analysis.predict.replay import Lengths, too_long
@@ -148,7 +148,7 @@ def _balanced_hosts(model: Model, lengths: Lengths, factor: float) -> Lengths:
     own = graph.instants.select("task", "node").filter(pl.col("task").is_in(ranks)).unique("node").sort("node")
     nodes = own["node"].to_numpy()
     before = graph.before[nodes]
-    works = (graph.along[nodes] == EdgeKind.HOST) & (before >= 0)
+    works = (graph.along[nodes] == EdgeKind.HOST) & (before != NO_NODE)
     nodes, begin = nodes[works], graph.time[before[works]]
     arrivals = graph.edges.target[graph.edges.kind == EdgeKind.ARRIVAL]
     hubs, arrived = np.unique(arrivals, return_counts=True)

@@ -90,10 +90,10 @@ def find_after_calls(run: Run, graph: Graph) -> AfterCalls:
     nodes = instant_nodes(graph.instants, calls["row"], calls["start"])
     called = calls.select("ns", node=pl.Series(nodes)).filter(pl.col("node") != NO_NODE).unique("node", keep="first")
     following = np.full(len(graph.time) + 1, NO_NODE, dtype=graph.before.dtype)
-    chained = np.flatnonzero(graph.before >= 0)
+    chained = np.flatnonzero(graph.before != NO_NODE)
     following[graph.before[chained]] = chained
     after = following[called["node"].to_numpy()]
-    own = (after >= 0) & (graph.along[after] == EdgeKind.HOST)
+    own = (after != NO_NODE) & (graph.along[after] == EdgeKind.HOST)
     return AfterCalls(after[own], called["ns"].to_numpy()[own])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.analysis.frames import AnalyzedTask, Device, Hardware
+from nsys2prv.analysis.frames import NO_DEVICE, AnalyzedTask, Device, Hardware
 from nsys2prv.analysis.recording.remarks import recorded_families
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.registry import FAMILIES
@@ -23,7 +23,7 @@ from nsys2prv.run.trace_rows import NO_ROW
 def find_devices(
     plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]
 ) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
-    """Return the GPUs with work or a context of a task, and the device of each row (NO_ROW: none)."""
+    """Return the GPUs with work or a context of a task, and the device of each row (NO_DEVICE: none)."""
     rows = plan.objects.rows
     uses = [(int(rows.gpu[n]), tasks[rows.task[n] - 1]) for n, kind in enumerate(rows.kind) if kind == STREAM]
     # A context is no use of a device if the run has no records of CUDA.
@@ -36,7 +36,7 @@ def find_devices(
     ordered = tuple(sorted(devices, key=lambda d: (d.rank, d.host, d.gpu)))
     index = {(d.host, d.gpu): n for n, d in enumerate(ordered)}
     numbers = [
-        index.get((tasks[task - 1].host, int(gpu)), NO_ROW) for task, gpu in zip(rows.task, rows.gpu, strict=True)
+        index.get((tasks[task - 1].host, int(gpu)), NO_DEVICE) for task, gpu in zip(rows.task, rows.gpu, strict=True)
     ]
     return ordered, np.array(numbers, dtype=np.int64)
 
@@ -86,7 +86,7 @@ def _memory_peaks(plan: Plan, device_of: npt.NDArray[np.int64]) -> dict[int, lis
     for r, summary in enumerate(plan.summaries):
         for place, (held, time) in summary.memory_peaks.items():
             row = plan.objects.row_of[r][place]
-            if row != NO_ROW and device_of[row] != NO_ROW:
+            if row != NO_ROW and device_of[row] != NO_DEVICE:
                 of_rows = peaks.setdefault(int(device_of[row]), {})
                 # Reports of one process share a row. Of equal peaks the first counts.
                 peak = held, plan.clocks[r].merged_one(time)

@@ -21,7 +21,7 @@ from nsys2prv.families.nvtx.nvtx import closed_ranges
 from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
 from nsys2prv.families.source import CLOCK_SLACK, Source, after
 from nsys2prv.intervals.lanes import crossing_lanes, settled
-from nsys2prv.intervals.nesting import innermost, nesting
+from nsys2prv.intervals.nesting import NO_INTERVAL, innermost, nesting
 from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import NumberedRanges
@@ -93,7 +93,7 @@ def _project_nested(ranges: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
     depth, parent, _ = nesting(group, start, end)
     at_group, at = (work[c].cast(pl.Int64).to_numpy() for c in ("group", "called"))
     within = work.with_columns(at=pl.Series(innermost(group, start, end, parent, at_group, at)))
-    launched = within.filter(pl.col("at") >= 0).group_by("at", "place").agg(_TOGETHER)
+    launched = within.filter(pl.col("at") != NO_INTERVAL).group_by("at", "place").agg(_TOGETHER)
     levels = launched.with_columns(depth=pl.Series(depth[launched["at"].to_numpy()]))
     done, inner = [], launched.clear()
     for level in range(int(depth.max(initial=-1)), -1, -1):
