@@ -47,6 +47,17 @@ def window_name(analysis: Analysis) -> str:
     return _recorded_time(analysis) if window.name == STEADY else window.name
 
 
+def window_beside_parts(analysis: Analysis) -> str:
+    """Return the name of the window beside phases and iterations: `step 5 (window)` where one of them is `step 5`, too.
+
+    The two differ: a window lasts from the begin to the end of its range on hosts, a part of the run as long as the
+    device activity that was launched in it.
+    """
+    window = analysis.question.window
+    parts = (*analysis.phases, *analysis.iteration_efficiency)
+    return f"{window} (window)" if window in (part.name for part in parts) else window
+
+
 def _recorded_time(analysis: Analysis) -> str:
     """Name the window of ranks that have no iterations: a chosen time may have no event of some of them."""
     run, window = analysis.run, analysis.window

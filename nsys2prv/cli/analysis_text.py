@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 import polars as pl
 
@@ -14,7 +14,7 @@ from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 from nsys2prv.analysis.host import HostTime
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
-from nsys2prv.analysis.sentences import efficiency_text, found_by, left_out, window_name
+from nsys2prv.analysis.sentences import efficiency_text, found_by, left_out, window_beside_parts, window_name
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
@@ -42,7 +42,8 @@ def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Colle
     `held`: GPU metrics as plain averages of the samples inside kernels, instead of estimates; `details`: with the
     remarks that hardly matter; `chosen`: names of the sections.
     """
-    told = [(name, lines) for name, lines in _paragraphs(analysis, held, chosen) if name in chosen and any(lines)]
+    made = ((name, [*lines]) for name, lines in _paragraphs(analysis, held, chosen) if name in chosen)
+    told = [(name, lines) for name, lines in made if lines]
     found = [line for _, lines in told for line in ["", *lines]]
     found += ["", *(f"detail: {text}" for text in analysis.run.details)] if details else []
     if {*chosen} != {*SECTIONS} and (empty := sorted({*chosen} - {name for name, _ in told})):
@@ -59,18 +60,25 @@ def _without_samples(analysis: Analysis) -> str:
     return f"Samples of hosts: {see_samples(analysis.run, Seen())}."
 
 
-def _paragraphs(analysis: Analysis, held: bool, chosen: Collection[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield names of sections, each with lines of it. `held`, `chosen`: see text_of."""
-    yield "window", [*window_lines(analysis)]
+def _paragraphs(analysis: Analysis, held: bool, chosen: Collection[str]) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield names of sections, each with lines of it, made as they are read. `held`, `chosen`: see text_of."""
+    yield "window", window_lines(analysis)
     yield "defects", _defects(analysis)
     for name, title, head, rows in sections(analysis, held, chosen):
-        yield name, [title, aligned(head, rows)] if rows else []
+        yield name, _table(title, head, rows)
     yield "iterations", _lengths(analysis)
     yield "iterations", _ranks(analysis)
     if shown.HOST_SAMPLES.section in chosen:
-        yield shown.HOST_SAMPLES.section, [*analysis.host_samples().unread]
-    yield "warnings", [f"warning: {text}" for text in analysis.run.remarks]
-    yield "missing", [f"Not recorded: {what}; nsys profile {how}" for what, how in analysis.missing.items()]
+        yield shown.HOST_SAMPLES.section, analysis.host_samples().unread
+    yield "warnings", (f"warning: {text}" for text in analysis.run.remarks)
+    yield "missing", (f"Not recorded: {what}; nsys profile {how}" for what, how in analysis.missing.items())
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield title and lines of a table that has rows."""
+    if rows:
+        yield title
+        yield aligned(head, rows)
 
 
 def window_lines(analysis: Analysis, counting: bool = True) -> Iterator[str]:
@@ -91,10 +99,12 @@ def _findings(analysis: Analysis) -> Section:
     return section(shown.FINDINGS, columns, rows, width=FINDING_WIDTH)
 
 
-def _defects(analysis: Analysis) -> list[str]:
-    """List the defects of the reports, the worst first, with their effects."""
-    lines = [f"  {defect.sentence} [{few(list(defect.reports))}]" for defect in analysis.run.defects]
-    return [f"{shown.DEFECTS.title}:", *lines] if lines else []
+def _defects(analysis: Analysis) -> Iterator[str]:
+    """Yield the defects of the reports, the worst first, with their effects."""
+    if analysis.run.defects:
+        yield f"{shown.DEFECTS.title}:"
+    for defect in analysis.run.defects:
+        yield f"  {defect.sentence} [{few(list(defect.reports))}]"
 
 
 def short_text_of(analysis: Analysis) -> str:
@@ -143,9 +153,10 @@ def _efficiency(analysis: Analysis) -> Section:
     every = analysis.iteration_efficiency
     longest_first = sorted(range(len(every)), key=lambda n: -every[n].efficiency.window_ns)
     longest = [every[n] for n in sorted(longest_first[:MOST_ITERATIONS])]
-    named = [(analysis.question.window, analysis.efficiency)]
-    named += [(p.name, p.efficiency) for p in (*analysis.phases, *longest)]
-    rows = [{"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in named if e.measured]
+    # A phase that is an iteration has the figures of that.
+    parts = {p.name: p.efficiency for p in (*analysis.phases, *longest)}
+    named = {window_beside_parts(analysis): analysis.efficiency, **parts}
+    rows = [{"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in named.items() if e.measured]
     if rows and (more := len(every) - len(longest)):
         rows.append({"name": f"(shorter iterations, not shown: {more})"})
     columns = ("name", "window_ns", "parallel", "load_balance", "communication", "orchestration")
@@ -186,40 +197,34 @@ def _mean(found: ClassMean, held: bool) -> str:
     return found.note or f"{found.mean:.1f} +-{found.std_error:.1f}"
 
 
-def _lengths(analysis: Analysis) -> list[str]:
-    """Return how long iterations take, on the rank that takes longest in each, and which take longest."""
+def _lengths(analysis: Analysis) -> Iterator[str]:
+    """Yield how long iterations take, on the rank that takes longest in each, and which take longest."""
     steady = analysis.iterations.filter("steady")
     lengths = steady.group_by("repeat", "iteration").agg(ns=pl.col("total_ns").max())
     if lengths.height < 2:
-        return []
+        return
     longest = [
         f"{number}{f' of repeat {repeat}' if repeat else ''} ({ms(ns)})"
         for repeat, number, ns in lengths.sort(-pl.col("ns"), "repeat", "iteration").head(LONGEST).rows()
     ]
     shortest, median, decile = (float(lengths["ns"].quantile(part, "nearest") or 0) for part in (0.0, 0.5, 0.9))
     spread = f"shortest {ms(shortest)}, median {ms(median)}, 9th decile {ms(decile)}"
-    return [f"Lengths on the host in ms: {spread}; longest: iterations {', '.join(longest)}."]
+    yield f"Lengths on the host in ms: {spread}; longest: iterations {', '.join(longest)}."
 
 
-def _ranks(analysis: Analysis) -> list[str]:
-    """Return the slow ranks of the iterations, and the late ones."""
+def _ranks(analysis: Analysis) -> Iterator[str]:
+    """Yield the slow ranks of the iterations, and the late ones."""
     ranks = analysis.ranks
     if ranks is None:
-        return []
+        return
     slow = ", ".join(f"rank {rank} in {count}" for rank, count in ranks.slow.items()) or "none"
     count = analysis.iterations.select("iteration", "repeat").n_unique()
     pattern = short(printable(analysis.iteration_pattern or ""))
-    late = [
-        f"Late: rank {rank} in iteration {iteration}, by {ms(delay)} ms in `{short(phase)}`."
-        for rank, iteration, phase, delay in analysis.delays.select("rank", "iteration", "phase", "delay_ns").rows()[
-            :TABLE_ROWS
-        ]
-    ]
-    return [
-        f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median of the ranks): {slow}.",
-        f"Mean own time: rank {ranks.slowest} has the longest, rank {ranks.fastest} the shortest.",
-        *late,
-    ]
+    yield f"Iterations `{pattern}`: {count}. Slow (own time 5 % above the median of the ranks): {slow}."
+    yield f"Mean own time: rank {ranks.slowest} has the longest, rank {ranks.fastest} the shortest."
+    late = analysis.delays.select("rank", "iteration", "phase", "delay_ns").head(TABLE_ROWS)
+    for rank, iteration, phase, delay in late.rows():
+        yield f"Late: rank {rank} in iteration {iteration}, by {ms(delay)} ms in `{short(phase)}`."
 
 
 def _sums(table: ShownTable, sums: pl.DataFrame, *by: str) -> Section:

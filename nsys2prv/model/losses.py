@@ -115,8 +115,8 @@ class Loss(Enum):
     NO_PROFILE = Severity.LOST, "kernels that no file of --ncu has, nor another of their class"
     ESTIMATE_TOO_LARGE = (
         Severity.LOST,
-        "activities of the device: to estimate their tensor activity takes about {} MB of memory, above {} MB "
-        "(--memory allows more)",
+        "activities of the device: to estimate their tensor activity takes about {} of memory, above {} (--memory "
+        "allows more)",
     )
 
     @property

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
+from nsys2prv.analysis.sentences import window_beside_parts
 from nsys2prv.analysis.shown_tables import Records, ShownTable, host_factors, with_percent
 
 
@@ -80,12 +81,14 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
     """Yield the tables that say how the time of devices and hosts is spent."""
     e = values["efficiency"]
     if values["devices"]:
-        whole = {"name": analysis.question.window, "window_ns": analysis.efficiency.window_ns}
-        parts = ("parallel", "load_balance", "communication", "orchestration")
-        rows = [{**whole, **{n: e[n] for n in parts}}]
+        whole = {"name": window_beside_parts(analysis), "window_ns": analysis.efficiency.window_ns}
+        factors = ("parallel", "load_balance", "communication", "orchestration")
+        rows = [{**whole, **{n: e[n] for n in factors}}]
+        # A phase that is an iteration has the figures of that.
+        parts = {p["name"]: p for p in (*values["phases"], *values["iterations"]["efficiency"])}
         rows += [
-            {"name": p["name"], "window_ns": p["window_ns"], **p["efficiency"], "occurrences": p["occurrences"]}
-            for p in (*values["phases"], *values["iterations"]["efficiency"])
+            {"name": name, "window_ns": p["window_ns"], **p["efficiency"], "occurrences": p["occurrences"]}
+            for name, p in parts.items()
         ]
         yield table_of(shown.EFFICIENCY, rows)
     if "serialization" in e:

@@ -23,6 +23,7 @@ from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.commands import extraction
 from nsys2prv.errors import UsageError
 from nsys2prv.model.limits import Limits
+from nsys2prv.page.tables import tables
 from nsys2prv.pipeline.extract import point_writer
 from nsys2prv.pipeline.store.spill import write_spill
 from nsys2prv.run.report_summary import Spill
@@ -276,6 +277,20 @@ def test_a_translation_closes_with_the_efficiency_of_devices_where_there_are_any
     window, efficiency = text.strip().splitlines()[:2]
     assert window.startswith("Window: ")
     assert efficiency.startswith(told)
+
+
+def test_rows_of_efficiency_have_different_names() -> None:
+    """A window and a phase may be the range of an iteration. A window that is none of the rows has its name alone."""
+    window = ("--window", "iteration 5", "--phase", "iteration 5")
+    table = said("analyze", HALO, *window, "--show", "efficiency").partition("\n\n")[0]
+    names = [re.split(r" {2,}", line.strip())[0] for line in table.splitlines()[2:]]
+    assert sorted(names) == sorted(["iteration 5 (window)", *(f"iteration {n}" for n in range(12))])
+    figures = values(HALO, *window)
+    assert figures["efficiency"]["parallel"] != figures["phases"][0]["efficiency"]["parallel"]
+    assert said("analyze", HALO, "--show", "efficiency").splitlines()[2].split()[0] == "steady"
+    found = nsys2prv.analyze(HALO, question=nsys2prv.Question(window="iteration 5", phases=("iteration 5",)))
+    of_page = next(one for one in tables(found, found.as_json()) if one.key == "efficiency")
+    assert sorted(of_page.columns[0].values) == sorted(names)
 
 
 @pytest.mark.parametrize("window", ["steady", "device", "iteration 5"])

@@ -24,6 +24,7 @@ from nsys2prv.model.event_types import KERNEL_CLASS, TENSOR_ESTIMATE
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss, Lost
 from nsys2prv.model.metric_names import TENSOR
+from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.encode.encoding_input import Estimates
 from nsys2prv.run.plan import Plan
 
@@ -66,8 +67,8 @@ def _too_large(plan: Plan, memory: int | None, limits: Limits, span: Span | None
     activities = sum(gathered_rows(plan, span))
     needed = limits.analysis_memory + activities * limits.estimated_memory
     allowed = limits.estimate_memory if memory is None else memory
-    megabytes = (f"{needed / 1e6:,.0f}", f"{allowed / 1e6:,.0f}")
-    return {Lost(Loss.ESTIMATE_TOO_LARGE, megabytes): activities} if needed > allowed else {}
+    sizes = (bytes_text(needed), bytes_text(allowed))
+    return {Lost(Loss.ESTIMATE_TOO_LARGE, sizes): activities} if needed > allowed else {}
 
 
 def _fits(work: pl.DataFrame, samples: Sequence[Sampled], during: Span) -> Iterator[MetricFit]:
