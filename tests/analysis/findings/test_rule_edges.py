@@ -14,6 +14,7 @@ from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.facts.host_on_path import OnPath
 from nsys2prv.analysis.facts.latecomers import _awaited, latecomer_ranks
+from nsys2prv.analysis.facts.launch_cost import waiting_of_devices
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.data_loading import data_loading
@@ -21,7 +22,7 @@ from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import _why
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_copies import host_copies
-from nsys2prv.analysis.findings.launch_bound import _waiting, launch_bound
+from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
 from nsys2prv.analysis.findings.rules import conclude
@@ -507,7 +508,7 @@ def test_ranks_wait_as_long_in_mpi_whatever_their_devices(devices: int, kind: st
     ranks = [gpu.rank for gpu in found.run.devices] if kind == "nccl" else [task.rank for task in found.run.tasks]
     exposed = pl.DataFrame({"rank": ranks, "kind": kind, "exposed_waiting_ns": 6_000_000, "bytes": 0})
     case = case_of(found._replace(explanation=found.explanation._replace(exposed=exposed)))
-    assert _waiting(case, 9e9) == 1_000_000
+    assert waiting_of_devices(case, 9e9) == 1_000_000
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""What launches cost: time in which devices have nothing launched, or wait for ranks that have not launched."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import polars as pl
+
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.frames import NCCL
+
+
+def launch_cost(case: Case, starved: Sequence[float]) -> float:
+    """Return what launches cost (ns of an iteration). `starved`: time of each device with nothing launched."""
+    least, mean, gain = min(starved), sum(starved) / len(starved), case.gain("launch=0")
+    # Devices that wait for other ranks wait for hosts, too. Subtract the longest wait of a host: that time is due to a
+    # late rank, and not to launches.
+    waiting = min(mean + waiting_of_devices(case, max(starved)), case.iteration_ns) - longest_host_wait(case)
+    cost = max(least, min(gain, mean), waiting)
+    if case.run.rank_count == 1 and len(starved) > 1:
+        # GPUs of one process lack work in turns, as where one waits for another's data.
+        return min(cost, max(gain, case.gain("host=0")))
+    return cost
+
+
+def waiting_of_devices(case: Case, starved: float) -> float:
+    """Return how long a device waits for others while it computes nothing (ns of an iteration, the mean).
+
+    It counts up to `starved`, the longest time in which a device has nothing launched: hosts delay others no longer.
+    """
+    devices = max(case.run.work["device"].n_unique(), 1)
+    # All devices of a rank wait while it is in MPI.
+    of_rank = Counter(device.rank for device in case.run.devices)
+    sharing = pl.col("rank").replace_strict(of_rank, default=1, return_dtype=pl.Int64)
+    each = pl.when(pl.col("kind") == NCCL).then(1).otherwise(sharing)
+    exposed = case.analysis.explanation.exposed.select((pl.col("exposed_waiting_ns") * each).sum()).item()
+    return min(float(exposed) / case.step_count / devices, starved)
+
+
+def longest_host_wait(case: Case) -> float:
+    """Return how long the host waits (ns of an iteration) that waits longest of those that use a device."""
+    using = {case.run.rank(task) for task in case.run.work["task"].unique()}
+    return max((ns for rank, ns in case.host_waits.items() if rank in using), default=0.0)
