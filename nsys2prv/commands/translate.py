@@ -59,33 +59,19 @@ def translate(
     # Dask workers have a current folder of their own.
     target = Target.of(Path(output).absolute() if execution.dask else output, writing.compress)
     target.check(force or dry_run)
-    profiles = read_profiles(options)
-    paths, as_named, failed = find_run(inputs, options, execution)
-    rules = load_rules(selection.classes) if selection.classes else None
-    kept_whole = writing.summary or bool(profiles) or any(f in selection.families for f in EXPLANATION_FAMILIES)
-    row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
-    with _resources(paths, selection, target, execution, row_bytes) as resources:
-        request = TranslationRequest(
-            options=as_named,
-            given=options,
-            writing=writing,
-            rules=rules,
-            profiles=profiles,
-            keep_going=execution.keep_going,
-            estimated=estimates_tensor(paths, selection.families),
-        )
-        stages = Stages(request, resources, selection, failed)
-        encoding = stages.encoding_input(paths)
-        if writing.summary:
-            stages.whole_run(encoding.plan).check()
+    with _prepared(inputs, target, selection, options, execution, writing) as stages:
+        encoding = stages.encoding_input()
+        whole = stages.whole_run(encoding.plan) if writing.summary else None
+        if whole:
+            whole.check()
         sizes = _forecast_sizes(encoding)
-        temporary = folder_size(resources.workers.folder)
+        temporary = folder_size(stages.workers.folder)
         redaction = Redaction.of(encoding.plan, stages.failed) if writing.redact else None
         made = None if dry_run else _make(encoding, target, stages, redaction, sizes)
         analysis = None
-        if writing.summary:
+        if whole:
             with stages.stage("analyze"):
-                analysis = stages.whole_run(encoding.plan).analysis(writing.window)
+                analysis = whole.analysis(writing.window)
         if made:
             # Last: a run that cannot be analyzed leaves no trace.
             publish(target, made.body, made.texts, stale=[target.other])
@@ -95,6 +81,38 @@ def translate(
     begin = stages.chosen_ns[0] if stages.chosen_ns else 0
     result = translation_of(encoding, counted, written, used, stages.seconds, stages.failed, begin)
     return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
+
+
+@contextmanager
+def _prepared(
+    inputs: Iterable[Path | str] | Path | str,
+    target: Target,
+    selection: Selection,
+    options: RunOptions,
+    execution: Execution,
+    writing: TraceOutput,
+) -> Iterator[Stages]:
+    """Find the run, read the files that options name, start workers, and make temporary folders.
+
+    Raises Nsys2prvError.
+    """
+    profiles = read_profiles(options)
+    paths, as_named, failed = find_run(inputs, options, execution)
+    rules = load_rules(selection.classes) if selection.classes else None
+    kept_whole = writing.summary or bool(profiles) or any(f in selection.families for f in EXPLANATION_FAMILIES)
+    row_bytes = POINTS_BYTES + (INTERVAL_BYTES if kept_whole else 0)
+    with _resources(paths, selection, target, execution, row_bytes) as resources:
+        request = TranslationRequest(
+            paths=paths,
+            options=as_named,
+            given=options,
+            writing=writing,
+            rules=rules,
+            profiles=profiles,
+            keep_going=execution.keep_going,
+            estimated=estimates_tensor(paths, selection.families),
+        )
+        yield Stages(request, resources, selection, failed)
 
 
 def _forecast_sizes(encoding: EncodingInput) -> Mapping[str, int]:
@@ -165,7 +183,7 @@ def _write(
 
     `size`: bytes of the trace, about, not compressed.
     """
-    workers, plan = stages.resources.workers, encoding.plan
+    workers, plan = stages.workers, encoding.plan
     bundles, merged = merge_reports(encoding, workers, size)
     encoding = encoding._replace(bundles=bundles)
     with open_body(body, workers.limits.member_lines if body.suffix == ".gz" else None) as sink:

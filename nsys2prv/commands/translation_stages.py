@@ -59,11 +59,12 @@ class TranslationResources(NamedTuple):
 class TranslationRequest(NamedTuple):
     """The request for a translation, beside the families and the time (see Stages.selection).
 
-    `options`: those of the run that was found; `given`: as they were given, for the trace's comments. `rules`: of
-    kernel classes. `profiles`: files of Nsight Compute. `keep_going`: leave out reports that cannot be read.
-    `estimated`: kernels get estimates of tensor activity.
+    `paths`: reports of the run. `options`: those of the run that was found; `given`: as they were given, for the
+    trace's comments. `rules`: of kernel classes. `profiles`: files of Nsight Compute. `keep_going`: leave out reports
+    that cannot be read. `estimated`: kernels get estimates of tensor activity.
     """
 
+    paths: Sequence[Path]
     options: RunOptions
     given: RunOptions
     writing: TraceOutput
@@ -89,6 +90,11 @@ class Stages:
     # Duration of each stage.
     seconds: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def workers(self) -> Workers:
+        """Return the workers of all stages."""
+        return self.resources.workers
+
     @contextmanager
     def stage(self, name: str, since: float | None = None) -> Iterator[None]:
         """Time a stage, from `since` on if that is given."""
@@ -96,25 +102,25 @@ class Stages:
         yield
         self.seconds[name] = time.perf_counter() - started
 
-    def encoding_input(self, paths: list[Path]) -> EncodingInput:
+    def encoding_input(self) -> EncodingInput:
         """Extract, plan and match the chosen part of a run, and make the estimates that it needs."""
         with self.stage("extract", self.resources.started):
             if self.selection.time is None and self.selection.nvtx is None:
-                extracted, chosen = self._extract_whole(paths), None
+                extracted, chosen = self._extract_whole(), None
             else:
-                extracted, chosen = self._extract_chosen(paths)
-        window = wanted_window(self.request.writing.window, self.resources.workers)
+                extracted, chosen = self._extract_chosen()
+        window = wanted_window(self.request.writing.window, self.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
                 extracted.summaries,
                 self.request.options,
-                self.resources.workers.limits,
+                self.workers.limits,
                 chosen=chosen,
                 wanted=window,
                 public_types=self.request.writing.public_types,
             )
         with self.stage("match"):
-            matches = match_run(plan, self.resources.workers, WAITING.name in self.selection.families)
+            matches = match_run(plan, self.workers, WAITING.name in self.selection.families)
         encoding = EncodingInput(plan, matches)
         if self.request.estimated:
             with self.stage("estimate"):
@@ -130,25 +136,24 @@ class Stages:
                 encoding = encoding._replace(run_events=(*encoding.run_events, profiled))
         return encoding
 
-    def _extract_chosen(self, paths: Sequence[Path]) -> tuple[Extracted, ChosenTime]:
+    def _extract_chosen(self) -> tuple[Extracted, ChosenTime]:
         """Extract the chosen time of reports, which is known once the whole run is planned."""
-        looked, limits = self._look(paths), self.resources.workers.limits
+        looked, limits = self._look(), self.workers.limits
         self.whole_plan = plan = on_polars_thread(make_plan)(looked.summaries, self.request.options, limits)
         low, high = self.chosen_ns = chosen_span(plan, self.selection)
         extracted = self._extract(looked.paths, [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks])
         span = Span(low + plan.origin, high + plan.origin)
         return extracted, ChosenTime(span, plan.tasks, plan.objects.decisions, plan.several_runs)
 
-    def _look(self, paths: Sequence[Path]) -> Extracted:
+    def _look(self) -> Extracted:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""
         ranges = (self.selection.nvtx,) if self.selection.nvtx else ()
-        wanted = Wanted(anchors=anchors_for(self.request.options, len(paths)), ranges=ranges)
-        return self._extract_whole(paths, wanted, Storage("", scratch=self.resources.workers.folder))
+        wanted = Wanted(anchors=anchors_for(self.request.options, len(self.request.paths)), ranges=ranges)
+        return self._extract_whole(wanted, Storage("", scratch=self.workers.folder))
 
-    def _extract_whole(
-        self, paths: Sequence[Path], wanted: Wanted | None = None, storage: Storage | None = None
-    ) -> Extracted:
+    def _extract_whole(self, wanted: Wanted | None = None, storage: Storage | None = None) -> Extracted:
         """Extract whole reports, with more families if they have nothing of the default ones."""
+        paths = self.request.paths
         extracted = self._extract(paths, [None] * len(paths), wanted, storage)
         families = families_to_draw(self.selection.families, extracted.summaries)
         if families == self.selection.families:
@@ -165,16 +170,8 @@ class Stages:
         storage: Storage | None = None,
     ) -> Extracted:
         """Extract reports, each within its span."""
-        stored = storage or Storage("", self.resources.workers.folder, in_memory=self.resources.in_memory)
-        asked = wanted or Wanted(
-            analyzed=self._analyzed(),
-            wait_calls=self.request.writing.summary or self._explains,
-            metrics=ESTIMATED if self.request.estimated else (),
-            anchors=anchors_for(self.request.options, len(paths)),
-            ranges=() if self.request.writing.window in BUILT_IN_WINDOWS else (self.request.writing.window,),
-            attributes=(KERNEL_FULL_NAME.key,) if self.request.profiles else (),
-            beyond=bool(self.request.profiles),
-        )
+        stored = storage or Storage("", self.workers.folder, in_memory=self.resources.in_memory)
+        asked = wanted or self._wanted(len(paths))
         reports = []
         for n, (path, span) in enumerate(zip(paths, spans, strict=True)):
             whole = ReportPart(
@@ -188,12 +185,25 @@ class Stages:
                     rules=self.request.rules,
                     pthreads_apart=self.request.writing.public_types,
                 ),
-                limits=self.resources.workers.limits,
+                limits=self.workers.limits,
             )
             reports.append(parts_of(whole, self.resources.parts[path]))
-        extracted = extract_reports(reports, self.resources.workers, self.request.keep_going)
+        extracted = extract_reports(reports, self.workers, self.request.keep_going)
         self.failed += extracted.failed
         return extracted
+
+    def _wanted(self, reports: int) -> Wanted:
+        """Return what a number of reports store beside what is drawn."""
+        window, profiled = self.request.writing.window, bool(self.request.profiles)
+        return Wanted(
+            analyzed=self._analyzed(),
+            wait_calls=self.request.writing.summary or self._explains,
+            metrics=ESTIMATED if self.request.estimated else (),
+            anchors=anchors_for(self.request.options, reports),
+            ranges=() if window in BUILT_IN_WINDOWS else (window,),
+            attributes=(KERNEL_FULL_NAME.key,) if profiled else (),
+            beyond=profiled,
+        )
 
     def _analyzed(self) -> tuple[str, ...]:
         """Return the families that analysis or estimates read."""
@@ -217,13 +227,12 @@ class Stages:
         from nsys2prv.analysis.recording.circumstances import recorded_uncut
         from nsys2prv.commands.whole_run import WholeRun
 
-        resources = self.resources
         run = WholeRun(
             plan=plan,
             hosts=self.request.options.hosts,
             failed=self.failed,
-            memory=resources.memory,
-            workers=resources.workers,
+            memory=self.resources.memory,
+            workers=self.workers,
             profiles=self.request.profiles,
         )
         if self.whole_plan is None:
