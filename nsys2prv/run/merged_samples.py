@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +55,16 @@ def sampled_places(
     If two reports sampled a GPU or network card at the same time, the denser samples stay. The density as recorded
     counts, so that a chosen time and means over periods choose the samples of the whole run.
     """
-    sampled: list[_SampledPlace] = []
+    sampled = [*_sampled(summaries, clocks, row_of)]
+    kept = _densest(sampled)
+    frame = pl.DataFrame(sampled, schema=SAMPLED_PLACE, orient="row")
+    return frame.with_columns(kept=pl.Series([one in kept for one in sampled], dtype=pl.Boolean))
+
+
+def _sampled(
+    summaries: Sequence[Summary], clocks: Sequence[Clock], row_of: Sequence[npt.NDArray[np.int64]]
+) -> Iterator[_SampledPlace]:
+    """Yield the samples of each report on each row."""
     for r, summary in enumerate(summaries):
         spilled = pl.DataFrame({"place": [place for place, _ in summary.sampled]}, schema={"place": pl.UInt32()})
         used = summary.uses.join(pl.concat([summary.edges.select("place"), spilled]), on="place", how="semi")
@@ -67,16 +76,17 @@ def sampled_places(
             if (row := int(row_of[r][place])) != NO_ROW:
                 span = clocks[r].merged_one(first), clocks[r].merged_one(last)
                 drawn_density = rows / (span[1] - span[0] + 1)
-                sampled.append(_SampledPlace(r, place, row, family, *span, rows, sampler, density or drawn_density))
+                yield _SampledPlace(r, place, row, family, *span, rows, sampler, density or drawn_density)
+
+
+def _densest(sampled: Sequence[_SampledPlace]) -> set[_SampledPlace]:
+    """Return the samples that stay: the densest of those that meet."""
     kept: list[_SampledPlace] = []
-    flags = {}
     # A single sample has no period: it may be a value from before the chosen time, which holds at its begin.
     for one in sorted(sampled, key=lambda p: (p.rows == 1, -p.density, p)):
-        flags[one] = not any(one.meets(k) for k in kept)
-        if flags[one]:
+        if not any(one.meets(k) for k in kept):
             kept.append(one)
-    frame = pl.DataFrame(sampled, schema=SAMPLED_PLACE, orient="row")
-    return frame.with_columns(kept=pl.Series([flags[p] for p in sampled], dtype=pl.Boolean))
+    return set(kept)
 
 
 def edge_samples(summaries: Sequence[Summary], clocks: Sequence[Clock], sampled: pl.DataFrame) -> pl.DataFrame:

@@ -21,6 +21,9 @@ from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
 
+# Kernels of one name and grid on the devices of one model.
+_ALIKE = ("model", "name", "shape")
+
 
 class Factor(NamedTuple):
     """The kernels of a device compared with those of the same name and grid on its peers.
@@ -54,27 +57,14 @@ def kernel_factors(case: Case) -> dict[int, Factor]:
     slows them, do not count, and neither do kernels that a device launches more or less often than the others: it has
     other work.
     """
-    models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
-    kernels = case.kernels
-    alone = _beside_no_communication(case, kernels)
+    alone = _beside_no_communication(case, case.kernels)
     if alone.is_empty():
         return {}
-    model = pl.col("device").replace_strict(dict(enumerate(models)), default="", return_dtype=pl.String)
-    alike, key = ("model", "name", "shape"), ("device", "name", "shape")
-    difference = (pl.col("count") - pl.col("count").median().over(alike)).abs()
-    timed = alone.group_by(key).agg(timed=pl.len(), usual=pl.col("ns").median())
-    each = (
-        kernels.group_by(key)
-        .agg(count=pl.len(), total=pl.col("ns").sum())
-        .with_columns(model=model)
-        .with_columns(same=difference <= pl.max_horizontal(1, LIKE_LAUNCHES.value * pl.col("count")))
-        .with_columns(same=pl.col("same") & (pl.col("same").sum().over(alike) > 1))
-        .join(timed, on=key, how="left", nulls_equal=True)
-    )
+    each = _kernels_of_devices(case, alone)
     share = dict(each.group_by("device").agg(pl.col("total").filter("same").sum() / pl.col("total").sum()).rows())
     often = each.filter("same", pl.col("timed") >= FEWEST_LAUNCHES.value, pl.col("usual") > 0)
-    compared = often.filter(pl.len().over(alike) > 1)
-    rated = compared.with_columns(ratio=pl.col("usual") / pl.col("usual").quantile(0.5, "lower").over(alike))
+    compared = often.filter(pl.len().over(_ALIKE) > 1)
+    rated = compared.with_columns(ratio=pl.col("usual") / pl.col("usual").quantile(0.5, "lower").over(_ALIKE))
     found = {}
     for (device,), own in rated.sort("device", "ratio").group_by("device", maintain_order=True):
         ratio = own["ratio"].to_numpy()
@@ -84,6 +74,27 @@ def kernel_factors(case: Case) -> dict[int, Factor]:
         slow = float(weight[ratio > 1 + (factor - 1) / 2].sum() / weight.sum())
         found[int(str(device))] = Factor(factor, slow, share[device], own.height)
     return found
+
+
+def _kernels_of_devices(case: Case, alone: pl.DataFrame) -> pl.DataFrame:
+    """Return the kernels of one name and grid on each device: their `count` and `total` time (ns), and the model.
+
+    `same`: another device of the model launches them as often; `timed`: how many of them are `alone`, and `usual`:
+    the median time of these (ns).
+    """
+    models = [hardware.model for hardware in case.run.hardware] or [""] * len(case.run.devices)
+    model = pl.col("device").replace_strict(dict(enumerate(models)), default="", return_dtype=pl.String)
+    key = ("device", "name", "shape")
+    difference = (pl.col("count") - pl.col("count").median().over(_ALIKE)).abs()
+    timed = alone.group_by(key).agg(timed=pl.len(), usual=pl.col("ns").median())
+    return (
+        case.kernels.group_by(key)
+        .agg(count=pl.len(), total=pl.col("ns").sum())
+        .with_columns(model=model)
+        .with_columns(same=difference <= pl.max_horizontal(1, LIKE_LAUNCHES.value * pl.col("count")))
+        .with_columns(same=pl.col("same") & (pl.col("same").sum().over(_ALIKE) > 1))
+        .join(timed, on=key, how="left", nulls_equal=True)
+    )
 
 
 def _beside_no_communication(case: Case, kernels: pl.DataFrame) -> pl.DataFrame:

@@ -28,11 +28,7 @@ def launches_into_full_queues(run: Run) -> pl.DataFrame:
     long = long.sort("row", "start", "device").unique(["row", "start"], keep="first", maintain_order=True)
     if long.is_empty():
         return long.select("task", "row", "start", "end", work=pl.lit(None, pl.Int64))
-    # A launch of a graph has one place in the queue, until the last one of its activities has ended.
-    work = run.work.select("device", "caller_row", "launched", "end").with_row_index("work").drop_nulls("launched")
-    last_of_each = pl.col("work").get(pl.col("end").arg_max())
-    queued = work.group_by("device", "caller_row", "launched").agg(last_of_each, pl.col("end").max())
-    queued = queued.sort("device", "end", "work")
+    queued = _queued(run)
     own, device = long["device"].to_numpy(), queued["device"].to_numpy()
     times = [
         frame[c].to_numpy() for frame, c in ((queued, "launched"), (queued, "end"), (long, "start"), (long, "end"))
@@ -48,3 +44,14 @@ def launches_into_full_queues(run: Run) -> pl.DataFrame:
     full = np.minimum(*pending) >= FULL_QUEUE
     found = long.select("task", "row", "start", "end", work=queued["work"].cast(pl.Int64).gather(last))
     return found.filter(pl.Series(full & made_room))
+
+
+def _queued(run: Run) -> pl.DataFrame:
+    """Return what waits in the queue of each device: `launched`, `end` (ns) and `work` of each launch, in order of end.
+
+    A launch of a graph has one place in the queue, until the last one of its activities (`work`) has ended.
+    """
+    work = run.work.select("device", "caller_row", "launched", "end").with_row_index("work").drop_nulls("launched")
+    last_of_each = pl.col("work").get(pl.col("end").arg_max())
+    queued = work.group_by("device", "caller_row", "launched").agg(last_of_each, pl.col("end").max())
+    return queued.sort("device", "end", "work")

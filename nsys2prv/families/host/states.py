@@ -16,7 +16,8 @@ from nsys2prv.families.source import Source
 from nsys2prv.families.source_tables import TableColumns
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import flatten
-from nsys2prv.model.frames import States
+from nsys2prv.model.frames import STATE, States
+from nsys2prv.model.schemas import to_schema
 from nsys2prv.model.states import (
     COMMUNICATING,
     CUDA_CALLING,
@@ -99,10 +100,9 @@ def _flattened(intervals: pl.DataFrame, order: tuple[int, ...]) -> States:
     end = ends_of(start, intervals["end"].to_numpy())
     level = intervals["state"].replace_strict({state: n for n, state in enumerate(order)}, return_dtype=pl.Int64)
     pieces = flatten(intervals["place"].cast(pl.Int64).to_numpy(), start, end, level.to_numpy())
+    times = {"start": pieces.start, "end": pieces.end}
     return States(
-        pl.DataFrame({"start": pieces.start, "end": pieces.end, "place": pieces.group}).with_columns(
-            pl.col("place").cast(pl.UInt32), state=pl.Series(np.array(order)[pieces.level])
-        )
+        to_schema(pl.DataFrame({**times, "place": pieces.group, "state": np.array(order)[pieces.level]}), STATE)
     )
 
 
