@@ -85,24 +85,12 @@ def open_run(
     With Dask the files are in `spill_dir` or the current folder, which workers on other machines have to see.
     `metrics`: texts that names of GPU metrics contain; `in_part`: see `analyze`.
     """
-    jobs, dask, memory, limits = execution.jobs, execution.dask, execution.memory, execution.limits
+    memory, limits = execution.memory, execution.limits
     profiles = read_profiles(options)
     paths, options, failed = find_run(inputs, options, execution)
     sampled = tuple(metrics) if GPU_METRICS.name in selection.families else ()
     wanted = _wanted(selection, options, sampled, bool(profiles), len(paths))
-    drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
-    # One worker reads a whole report.
-    most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
-    count = within_memory(most, memory, limits)
-    in_memory = fits_in_memory(paths, count, dask, limits)
-    with _folder(execution.spill_dir, dask) as folder:
-        if not in_memory:
-            check_temporary(folder, paths, replace(selection, families=wanted.analyzed), INTERVAL_BYTES)
-        stored = Storage("", folder, in_memory=in_memory)
-        whole_reports = partial(_whole_reports, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
-        with worker_map(jobs if dask else count, dask) as mapped:
-            workers = Workers(mapped, count, folder, limits, Progress(execution.quiet))
-            extracted = _extract(paths, selection.families, whole_reports, workers, execution.keep_going)
+    with _extracted(paths, selection, wanted, execution) as (extracted, workers):
         failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
         whole = selection.time is None and selection.nvtx is None
@@ -136,6 +124,31 @@ def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], p
         ranges=(selection.nvtx,) if selection.nvtx else (),
         attributes=(KERNEL_FULL_NAME.key,) if profiled else (),
     )
+
+
+@contextmanager
+def _extracted(
+    paths: Sequence[Path], selection: Selection, wanted: Wanted, execution: Execution
+) -> Iterator[tuple[Extracted, Workers]]:
+    """Extract reports into files, which are valid inside the context; the workers that did so have ended.
+
+    Raises Nsys2prvError.
+    """
+    jobs, dask, limits = execution.jobs, execution.dask, execution.limits
+    drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
+    # One worker reads a whole report.
+    most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
+    count = within_memory(most, execution.memory, limits)
+    in_memory = fits_in_memory(paths, count, dask, limits)
+    with _folder(execution.spill_dir, dask) as folder:
+        if not in_memory:
+            check_temporary(folder, paths, replace(selection, families=wanted.analyzed), INTERVAL_BYTES)
+        stored = Storage("", folder, in_memory=in_memory)
+        whole_reports = partial(_whole_reports, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
+        with worker_map(jobs if dask else count, dask) as mapped:
+            workers = Workers(mapped, count, folder, limits, Progress(execution.quiet))
+            extracted = _extract(paths, selection.families, whole_reports, workers, execution.keep_going)
+        yield extracted, workers
 
 
 def _whole_reports(
