@@ -120,6 +120,9 @@ WAIT = {
     "record_stream": pl.Int64(),
 }
 
+# Streams of known kind by row; `kind`: see model.stream_kinds; `context`: a number that streams of one context share.
+STREAM_KIND = {"row": pl.Int64(), "context": pl.Int64(), "kind": pl.UInt8()}
+
 
 class AnalyzedTask(NamedTuple):
     """A process of the run. `rank` is unique: without a rank, or with another's, a task gets one above the highest.
@@ -238,6 +241,8 @@ class Run(NamedTuple):
     # PART and WAIT.
     parts: pl.DataFrame = pl.DataFrame(schema=PART)
     waits: pl.DataFrame = pl.DataFrame(schema=WAIT)
+    # STREAM_KIND.
+    stream_kinds: pl.DataFrame = pl.DataFrame(schema=STREAM_KIND)
     clocks: RunClocks = RunClocks()
     recording: Recording = Recording()
     # Recorded spans of each task that was recorded with pauses; and when each task recorded its first and last event,

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.model.global_ids import is_main_thread, main_thread_of, pid_of, process_of
+from nsys2prv.model.stream_kinds import StreamKind
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import TIME_LIMIT
 from nsys2prv.report.json_text import decoded
@@ -25,6 +26,7 @@ IDENTITY_TABLES = (
     schema.MPI_RANKS,
     schema.CUDA_DEVICES,
     schema.CUDA_CONTEXTS,
+    schema.CUDA_STREAMS,
     schema.THREAD_NAMES,
 )
 # Names that a process has until the profiler has started the program in it.
@@ -118,6 +120,8 @@ class Identity(NamedTuple):
     thread_names: Mapping[int, str] = {}
     # The host's monotonic clock at the session start, since schema 3.24.
     system_clock_ns: int | None = None
+    # (pid, context, stream) -> kind; without those that the export does not know.
+    streams: Mapping[tuple[int, int, int], StreamKind] = {}
     # The profiled command, word by word; empty for a session that started none.
     command: tuple[str, ...] = ()
 
@@ -161,6 +165,7 @@ def read_identity(read: ReadTable, strings: Callable[[], pl.DataFrame]) -> Ident
         schema_version=export.get("EXPORT_SCHEMA_VERSION", ""),
         thread_names=threads,
         system_clock_ns=_time(session["systemClockNs"]),
+        streams=_streams(read(schema.CUDA_STREAMS)),
         command=_command(captured),
     )
 
@@ -236,6 +241,13 @@ def _cuda_devices(frame: pl.DataFrame) -> dict[tuple[int, int], int]:
 def _contexts(frame: pl.DataFrame) -> tuple[tuple[int, int], ...]:
     """Return (pid, the process' device number) of each CUDA context, sorted."""
     return tuple(frame.select("processId", "deviceId").drop_nulls().unique().sort("processId", "deviceId").rows())
+
+
+def _streams(frame: pl.DataFrame) -> dict[tuple[int, int, int], StreamKind]:
+    """Return the kind of each stream by (pid, context, stream)."""
+    known = frame.filter(pl.col("flag").is_in([*StreamKind])).drop_nulls()
+    rows = known.select("processId", "contextId", "streamId", "flag").rows()
+    return {(pid, context, stream): StreamKind(kind) for pid, context, stream, kind in rows}
 
 
 def _environment(system: Mapping[str, str], capture: pl.DataFrame) -> dict[str, str]:

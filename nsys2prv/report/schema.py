@@ -43,6 +43,7 @@ GPUS = Table(
 )
 CUDA_DEVICES = Table("TARGET_INFO_CUDA_DEVICE", _integers("gpuId cudaId pid"))
 CUDA_CONTEXTS = Table("TARGET_INFO_CUDA_CONTEXT_INFO", _integers("processId deviceId"))
+CUDA_STREAMS = Table("TARGET_INFO_CUDA_STREAM", _integers("streamId processId contextId flag"))
 MPI_RANKS = Table("MPI_RANKS", {"globalTid": NEEDED, "rank": NEEDED})
 MPI_COMMUNICATORS = Table(
     "MPI_COMMUNICATORS",

@@ -7,6 +7,8 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import HELD_BACK, MOST_HELD_BACK
+from nsys2prv.analysis.frames import Run
+from nsys2prv.model.stream_kinds import StreamKind
 
 # The legacy default stream waits for all streams that are not made as non-blocking, and these for it (CUDA programming
 # guide, default stream).
@@ -21,25 +23,73 @@ ORDERED = Words(
 def advice_on_streams(case: Case, alone: pl.DataFrame) -> str:
     """Return advice on kernels of several streams if most of their time is held back; else an empty text.
 
-    `alone`: kernels beside which no other one runs, by `work`, their row of Run.work, with `ns`. A kernel is held back
-    if it had been launched long before a kernel of another stream of its process and device ended, its own stream had
-    nothing to do, and only short work ran between the two: such as that of the default stream.
+    `alone`: kernels beside which no other one runs, by `work`, their row of Run.work, with `ns`.
     """
-    work = case.run.work
-    own_before = work.select(pl.col("end").shift(1).over("row", order_by="start"))["end"]
-    columns = ["task", "device", "row", "start", "end", "launched"]
-    kernels = alone.select("work", "ns").with_columns(work[c].gather(alone["work"]) for c in columns)
-    kernels = kernels.with_columns(own_before=own_before.gather(alone["work"])).sort("task", "device", "start")
-    ended, row = (pl.col(c).shift(1).over("task", "device") for c in ("end", "row"))
-    could_begin = pl.max_horizontal("launched", pl.col("own_before").fill_null(0))
-    at_once = pl.col("start") - ended <= HELD_BACK.value
-    held = (row != pl.col("row")) & (ended > could_begin + HELD_BACK.value) & at_once
-    held_back = kernels.filter(held.fill_null(False))
+    kernels = _in_order(case.run, alone)
+    held_back = kernels.filter(_is_held_back())
     if int(held_back["ns"].sum()) < MOST_HELD_BACK.value * int(kernels["ns"].sum()):
         return ""
     streams = max(kernels.group_by("task", "device").agg(pl.col("row").n_unique())["row"])
+    several = f"They are launched on {streams} streams, but run one after another"
+    by_default = _by_default_stream(case.run, held_back)
+    if by_default is None:
+        return (
+            f"{several}. If they are independent, see what orders them: events, or work on the default stream, for "
+            f"which other streams wait, and which waits for them ({ORDERED.of(case.framework)})."
+        )
+    if by_default < MOST_HELD_BACK.value:
+        return f"{several}. If they are independent, see what orders them, such as events: the default stream does not."
     return (
-        f"They are launched on {streams} streams, but run one after another. If they are independent, see what orders "
-        "them: events, or work on the default stream, for which other streams wait, and which waits for them "
-        f"({ORDERED.of(case.framework)})."
+        f"{several}, as work on the default stream lies between: it waits for these streams, and they for it. If they "
+        f"are independent, {ORDERED.of(case.framework)}."
     )
+
+
+def _in_order(run: Run, alone: pl.DataFrame) -> pl.DataFrame:
+    """Return kernels in order of device and start, with columns of WORK.
+
+    `own_before`: when their stream was done before (ns); `ended`, `row_before`, `launched_before`: of the kernel before
+    on their process and device.
+    """
+    own_before = run.work.select(pl.col("end").shift(1).over("row", order_by="start"))["end"]
+    columns = ["task", "device", "row", "start", "end", "launched"]
+    kernels = alone.select("work", "ns").with_columns(run.work[c].gather(alone["work"]) for c in columns)
+    kernels = kernels.with_columns(own_before=own_before.gather(alone["work"])).sort("task", "device", "start")
+    before = {"ended": "end", "row_before": "row", "launched_before": "launched"}
+    return kernels.with_columns(**{c: pl.col(of).shift(1).over("task", "device") for c, of in before.items()})
+
+
+def _is_held_back() -> pl.Expr:
+    """Return True for a kernel of _in_order that could have run beside the kernel before.
+
+    It had been launched long before that kernel of another stream ended, its own stream had nothing to do, and only
+    short work ran between the two: such as that of the default stream.
+    """
+    could_begin = pl.max_horizontal("launched", pl.col("own_before").fill_null(0))
+    at_once = pl.col("start") - pl.col("ended") <= HELD_BACK.value
+    held = (pl.col("row_before") != pl.col("row")) & (pl.col("ended") > could_begin + HELD_BACK.value) & at_once
+    return held.fill_null(False)
+
+
+def _by_default_stream(run: Run, held_back: pl.DataFrame) -> float | None:
+    """Return the share of the time of kernels that the default stream holds back, None if kinds of streams are unknown.
+
+    It does if the kernel and the one before are of streams of one context that wait for it, and it got work between the
+    launches of the two, or is the stream of one of them.
+    """
+    kinds = run.stream_kinds
+    both = held_back.join(kinds, on="row", how="left").join(
+        kinds.select(row_before="row", context_before="context", kind_before="kind"), on="row_before", how="left"
+    )
+    if both["kind"].has_nulls() or both["kind_before"].has_nulls():
+        return None
+    null = kinds.filter(pl.col("kind") == StreamKind.NULL)
+    of_null = run.work.join(null, on="row").select("context", "launched", launched_null="launched").sort("launched")
+    found = both.sort("launched").join_asof(
+        of_null, on="launched", by="context", strategy="backward", check_sortedness=False
+    )
+    waits = pl.all_horizontal(pl.col("kind", "kind_before") != StreamKind.NON_BLOCKING)
+    is_null = pl.any_horizontal(pl.col("kind", "kind_before") == StreamKind.NULL)
+    between = pl.col("launched_null") >= pl.col("launched_before")
+    ordered = waits & (pl.col("context") == pl.col("context_before")) & (is_null | between)
+    return int(found.filter(ordered.fill_null(False))["ns"].sum()) / max(int(found["ns"].sum()), 1)

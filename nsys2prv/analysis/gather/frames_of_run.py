@@ -15,6 +15,7 @@ from nsys2prv.analysis.gather.host_activity import calls_of_run, ranges_of_run
 from nsys2prv.analysis.gather.host_samples import read_host_samples
 from nsys2prv.analysis.gather.samples_of_run import samples_of
 from nsys2prv.analysis.gather.stored_intervals import CALL_KINDS, KINDS
+from nsys2prv.analysis.gather.stream_kinds import stream_kinds
 from nsys2prv.analysis.gather.tasks_of_run import tasks_of_run, unchosen_ranks
 from nsys2prv.analysis.gather.work_of_run import TIMED, launched_beyond, work_of_run
 from nsys2prv.analysis.recording.circumstances import recorded_spans, recording_of
@@ -98,6 +99,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         row_labels=plan.objects.rows.label,
         first_lanes=tuple(plan.objects.rows.first_lane.tolist()),
         unchosen=unchosen_ranks(plan),
+        stream_kinds=stream_kinds(plan),
         launched_beyond=launched_beyond(plan, span),
         communicator_sizes=dict(zip(plan.communicators.names, plan.communicators.ranks.tolist(), strict=True)),
         recorded_families=recorded_families(plan),

@@ -17,6 +17,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import MPI, NCCL, Run
 from nsys2prv.analysis.graph.blocking_calls import blocking_calls, until_staged
+from nsys2prv.analysis.graph.default_stream import default_stream_edges
 from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.device_order import find_markers, lane_edges, marker_edges, one_after_another, soon_after
 from nsys2prv.analysis.graph.device_waits import device_waits
@@ -58,6 +59,7 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
         _synchronizations(blocking, instants),
         _handovers(instants),
         *soon_after(run),
+        *default_stream_edges(run, streams),
     ]
     edges = _forward(joined(crossing), nodes.time)
     order, before = _chains(nodes)

@@ -10,7 +10,8 @@ from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.elementwise_chains import elementwise_chains
 from nsys2prv.analysis.facts.scalar_products import SCALAR_NAMES
 from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
-from nsys2prv.analysis.frames import Hardware, Run
+from nsys2prv.analysis.frames import STREAM_KIND, Hardware, Run
+from nsys2prv.model.stream_kinds import StreamKind
 from nsys2prv.report.identity import Capacity
 
 
@@ -115,6 +116,37 @@ def test_streams_whose_small_kernels_run_one_after_another_are_named(launched: i
     assert advice.startswith("They are launched on 2 streams, but run one after another. If") == held_back
     assert advice.startswith("Give the kernel more blocks (a larger batch, split-K") != held_back
     assert ("Else give the kernel more blocks (a larger batch, split-K" in advice) == held_back
+
+
+NULL, BLOCKING, NON_BLOCKING = StreamKind.NULL, StreamKind.BLOCKING, StreamKind.NON_BLOCKING
+
+
+@pytest.mark.parametrize(
+    ("kinds", "contexts", "ordered"),
+    [
+        ((BLOCKING, BLOCKING, NULL), (0, 0, 0), True),
+        ((NULL, BLOCKING, NULL), (0, 0, 0), True),
+        ((BLOCKING, BLOCKING, BLOCKING), (0, 0, 0), False),
+        ((NON_BLOCKING, NON_BLOCKING, NULL), (0, 0, 0), False),
+        ((BLOCKING, BLOCKING, NULL), (0, 1, 0), False),
+    ],
+)
+def test_the_default_stream_orders_others_if_reports_say_so(
+    kinds: tuple[int, ...], contexts: tuple[int, ...], ordered: bool
+) -> None:
+    """Between two kernels of two streams lies the launch of a short one on a third stream."""
+    run = with_hardware(program("0| k @0 5-405, n @1 405-406, k @2 406-900"))
+    row = int(run.work["row"][0])
+    shapes = pl.when(pl.col("kind") == "kernel").then(pl.lit((33 << 32) + (1 << 16) + 1, pl.Int64))
+    streams = pl.Series([row, row + 2, row + 1], dtype=pl.Int64)
+    work = run.work.with_columns(shape=shapes, row=streams.gather(pl.Series(range(run.work.height)) % 3))
+    known = pl.DataFrame(
+        {"row": [row, row + 1, row + 2], "context": contexts, "kind": [*map(int, kinds)]}, schema=STREAM_KIND
+    )
+    advice = findings_of(run._replace(work=work, stream_kinds=known))["small-grids"].advice
+    said = "as work on the default stream lies between" if ordered else "such as events: the default stream does not."
+    assert advice.startswith("They are launched on 2 streams, but run one after another")
+    assert said in advice
 
 
 def test_kernels_of_several_processes_are_not_of_several_streams() -> None:
