@@ -12,8 +12,11 @@ SLOWER = tuple(length + 10 for length in USUAL)
 
 
 def run_of(path: Path, lengths: tuple[int, ...], program: str = "app", day: int = 1, gpus: int = 1) -> Path:
-    """A run of one rank with an iteration of each length (us), and a kernel in each, recorded on a day of May 2024."""
-    begins = [1_000_000 * n for n in range(len(lengths))]
+    """A run of one rank with an iteration of each length (us) after the other, and a kernel in each.
+
+    It was recorded on a day of May 2024.
+    """
+    begins = [1000 * sum(lengths[:n]) for n in range(len(lengths))]
     both = [*enumerate(zip(begins, lengths, strict=True), start=1)]
     may = 1_714_521_600 * 10**9
     return export(

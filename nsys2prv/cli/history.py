@@ -38,7 +38,7 @@ NAME_WIDTH, FINDING_WIDTH = 30, 60
 def command(db: str, program: str | None, form: str, plot: Path | None) -> None:
     """Show the runs of a database over time, the oldest first.
 
-    `iteration ms` is the median over the steady iterations of the slowest rank's time.
+    `iteration ms` is the median of the steady iterations, each from its first device activity to that of the next one.
 
     \b
     Examples:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Connection, inspect, select, update
+from sqlalchemy import Connection, inspect, select, text, update
 from sqlalchemy.engine import URL
 
 from nsys2prv.database.connection import display_name, transaction
@@ -13,7 +13,9 @@ from nsys2prv.errors import OutputError
 
 # Version -> what makes the tables of this version out of those of the version before. What it does is written out, for
 # schema.py changes with later versions. tests/data/database keeps a database of each version.
-STEPS: Mapping[int, Callable[[Connection], None]] = {}
+STEPS: Mapping[int, Callable[[Connection], None]] = {
+    2: lambda connection: connection.execute(text("ALTER TABLE iterations ADD COLUMN device_start_ns BIGINT")),
+}
 
 
 def prepare(url: URL) -> None:

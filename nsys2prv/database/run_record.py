@@ -14,8 +14,8 @@ import polars as pl
 from sqlalchemy import Table
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures, program_of, run_figures
-from nsys2prv.analysis.compare.significance import iteration_lengths
 from nsys2prv.analysis.recording.circumstances import Recording
 from nsys2prv.database import schema
 from nsys2prv.model.version import VERSION
@@ -35,7 +35,7 @@ class RunRecord(NamedTuple):
 def run_record(analysis: Analysis, name: str, trace: Path | None, options: Sequence[str]) -> RunRecord:
     """Return the rows of an analysis. `trace`: where its trace lies; `options`: as on a command line."""
     side, recording, e = run_figures(analysis, name), analysis.run.recording, analysis.efficiency
-    kept = analysis.iterations.filter("steady")
+    lengths = iteration_lengths(analysis.iterations)
     run = {
         "name": name,
         "program": side.program,
@@ -55,7 +55,7 @@ def run_record(analysis: Analysis, name: str, trace: Path | None, options: Seque
         "window_ns": analysis.window.spans.total(),
         "iteration_pattern": side.iteration_pattern,
         "iterations": side.kept,
-        "iteration_ns": float(np.median(iteration_lengths(kept))) if kept.height else None,
+        "iteration_ns": float(np.median(lengths)) if len(lengths) else None,
         "parallel": e.parallel,
         "load_balance": e.load_balance,
         "communication": e.communication,

@@ -27,7 +27,7 @@ from nsys2prv.analysis.iterations.iteration_times import ITERATION
 
 # Version of these tables. A change of them raises it, and migrations.STEPS gets a step that makes it in databases of
 # the version before.
-VERSION = 1
+VERSION = 2
 
 
 class Name(TypeDecorator[str]):
@@ -103,7 +103,9 @@ RUNS = Table(
     _filled("window_ns", BigInteger, "Its length"),
     _optional("iteration_pattern", Name, "NVTX range of an iteration"),
     _filled("iterations", Integer, "Number of iterations in the window"),
-    _optional("iteration_ns", Double, "Median time of a steady iteration, each as long as on its slowest rank"),
+    _optional(
+        "iteration_ns", Double, "Median of the steady iterations, each from its first device activity to the next one"
+    ),
     _filled("parallel", Double, "Parallel efficiency of the GPUs"),
     _filled("load_balance", Double, "Its part load balance"),
     _filled("communication", Double, "Its part communication"),
@@ -174,6 +176,7 @@ _ABOUT_ITERATIONS = {
     "start_ns": "Its begin in the trace",
     "total_ns": "Time of its range on the host",
     "own_ns": "Time of the rank without waiting for others",
+    "device_start_ns": "Begin of its first device activity",
     "device_ns": "First to last device activity",
     "compute_ns": "Computing",
     "communication_ns": "Communicating",

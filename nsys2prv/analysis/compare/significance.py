@@ -18,6 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.compare.average import Average, average
+from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 
 # A difference counts if chance makes as large a one this rarely, and if it is this large: clocks of GPUs, which follow
 # temperature and power, move runs by some tenths of a percent.
@@ -97,18 +98,15 @@ class Significance(NamedTuple):
 
 
 def significance(a: pl.DataFrame, b: pl.DataFrame) -> Significance:
-    """Test the steady iterations of two runs, each as ITERATION.
-
-    An iteration takes as long as its slowest rank, and that as long as its range on the host or its device activity.
-    """
-    kept = [run.filter("steady") for run in (a, b)]
-    lengths = [iteration_lengths(run) for run in kept]
+    """Test the steady iterations of two runs, each as ITERATION of all of them."""
+    lengths = [iteration_lengths(run) for run in (a, b)]
     counts = (len(lengths[0]), len(lengths[1]))
     if not all(counts):
         return Significance(counts, None, ())
     (p,) = _p_values([one[:, None] for one in lengths]) or [None]
     iteration = Change(None, float(np.median(lengths[0])), float(np.median(lengths[1])), p)
-    return Significance(counts, iteration, _ranks(*kept), average(kept[0], kept[1], enough=p is not None))
+    ranks = _ranks(*(run.filter("steady") for run in (a, b)))
+    return Significance(counts, iteration, ranks, average(*lengths, enough=p is not None))
 
 
 def least_iterations() -> int:
@@ -125,13 +123,6 @@ def whole_iterations(iterations: pl.DataFrame, ranks: list[int]) -> pl.DataFrame
     """Return ITERATION of these ranks, of the iterations that all of them have, in order of iteration and rank."""
     own = iterations.filter(pl.col("rank").is_in(ranks)).sort(*_KEY, "rank")
     return own.filter(pl.len().over(_KEY) == len(ranks))
-
-
-def iteration_lengths(iterations: pl.DataFrame) -> Floats:
-    """Return the length (ns) of each iteration in ITERATION: that of its slowest rank."""
-    length = pl.max_horizontal("total_ns", "device_ns").max()
-    by_iteration = iterations.group_by("repeat", "iteration", maintain_order=True).agg(length=length)
-    return by_iteration["length"].to_numpy().astype(np.float64)
 
 
 def _ranks(a: pl.DataFrame, b: pl.DataFrame) -> tuple[Change, ...]:

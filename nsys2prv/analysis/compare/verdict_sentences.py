@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from nsys2prv.analysis.compare.average import average
 from nsys2prv.analysis.compare.compare_figures import same_marks, same_pattern
+from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations
 from nsys2prv.analysis.compare.verdict import DecidedBy, Decision
@@ -31,6 +32,7 @@ def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decisi
     return "".join(
         [
             _decided(tested, tested.iteration, decision),
+            _of_average(tested, decision),
             f" {_ranks(beside)}." if beside else "",
             _of_marks(a, b),
         ]
@@ -50,6 +52,14 @@ def _decided(tested: Significance, iteration: Change, decision: Decision) -> str
     if decision.by == DecidedBy.TOO_FEW:
         return f"{UNKNOWN}: {_too_few(tested)}. The median iteration takes {_times(iteration)}."
     return f"{NONE_THAT_COUNTS if iteration.real else NONE}: the median iteration takes {_taken(iteration)}."
+
+
+def _of_average(tested: Significance, decision: Decision) -> str:
+    """Return what an iteration takes on average, as a sentence, where the median alone would mislead."""
+    mean = tested.average
+    if mean is None or not mean.apart or decision.by == DecidedBy.AVERAGE:
+        return ""
+    return f" On average it takes {_times(Change(None, mean.a, mean.b, None))}."
 
 
 def without_iterations(a: RunFigures, b: RunFigures, tested: Significance) -> str:
@@ -88,7 +98,7 @@ def _without_test(a: RunFigures, b: RunFigures) -> str:
         window = Change(None, a.figures["window", "duration_ns"], b.figures["window", "duration_ns"], None)
         return f" The window ({short(a.window)}) takes {_times(window)}."
     if (more := more_work(a.work, b.work)) and a.kept and b.kept:
-        means = average(a.iterations.filter("steady"), b.iterations.filter("steady"))
+        means = average(*(iteration_lengths(run.iterations) for run in (a, b)))
         once = (means.a * more.times, means.b) if more.in_b else (means.a, means.b * more.times)
         work = f"{more.times} iterations of {'A' if more.in_b else 'B'}"
         return f" The work of {work} takes {_times(Change(None, *once, None))} on average."

@@ -22,8 +22,9 @@ LEAST_SLOW_RATIO = 1.05
 # `repeat` is the pass of the iteration's number, such as its epoch, from 0. Times in ns. `total` is the range's on the
 # host; `own` is the rank's without waiting for others: of the device's time all but exposed communication where there
 # is NCCL, else of the host's all but MPI; `to_first_collective` is from the first device activity to the first NCCL
-# kernel (null: none). The rest is of what the iteration launched: `device` from its first to its last device activity,
-# and unions of intervals on each device, `idle` within `device`, as means over the devices of the rank.
+# kernel (null: none). The rest is of what the iteration launched: `device_start` is when its first device activity
+# begins (null: none), `device` from there to the end of the last one, and unions of intervals on each device, `idle`
+# within `device`, as means over the devices of the rank.
 ITERATION = {
     "rank": pl.Int64(),
     "iteration": pl.Int64(),
@@ -32,6 +33,7 @@ ITERATION = {
     "start_ns": pl.Int64(),
     "total_ns": pl.Int64(),
     "own_ns": pl.Int64(),
+    "device_start_ns": pl.Int64(),
     "device_ns": pl.Int64(),
     "compute_ns": pl.Int64(),
     "communication_ns": pl.Int64(),
@@ -90,7 +92,7 @@ def iteration_means(iterations: pl.DataFrame) -> pl.DataFrame:
 
     `iterations`: ITERATION.
     """
-    names = [c for c in iterations.columns if c.endswith("_ns") and c != "start_ns"]
+    names = [c for c in iterations.columns if c.endswith("_ns") and c not in ("start_ns", "device_start_ns")]
     means = iterations.filter("steady").group_by("rank").agg(pl.len().alias("iterations"), pl.col(names).mean())
     return means.sort("rank").select("rank", "iterations", *(n for n in names if means[n].fill_null(0).ne(0).any()))
 
@@ -124,13 +126,14 @@ def _times_by_device(launched: pl.DataFrame) -> pl.DataFrame:
 
 
 def _device_times(by_device: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
-    """Return _KEY, _DEVICE_TIMES and to_first_collective_ns of `_times_by_device`.
+    """Return _KEY, device_start_ns, _DEVICE_TIMES and to_first_collective_ns of `_times_by_device`.
 
     `devices`: how many of them the iterations of each task use.
     """
     first, last = pl.col("first").min(), pl.col("last").max()
     table = by_device.join(devices, on="task").group_by(_KEY)
     return table.agg(
+        device_start_ns=first,
         device_ns=last - first,
         compute_ns=_mean(pl.col("compute_ns")),
         communication_ns=_mean(pl.col("communication_ns")),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 import pytest
 
 from nsys2prv.analysis.compare.average import average
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
+from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 
@@ -20,11 +22,15 @@ SPREAD = [10.0, 10.2, 9.8, 10.1, 9.9] * 4
 
 def run_of(times: Sequence[float], numbers: Sequence[int] | None = None) -> pl.DataFrame:
     """ITERATION of one rank: from the begin of an iteration to that of the next one so many ms; each lasts 9 ms."""
-    starts = [round(sum(times[:n]) * MS) for n in range(len(times))]
-    known = {"iteration": numbers or range(len(times)), "start_ns": starts, "total_ns": 9 * MS, "compute_ns": 9 * MS}
-    rows = pl.DataFrame({"iteration": known.pop("iteration")}).with_columns(start_ns=pl.Series(known.pop("start_ns")))
+    starts = pl.Series([round(sum(times[:n]) * MS) for n in range(len(times))])
+    rows = pl.DataFrame({"iteration": numbers or range(len(times)), "start_ns": starts, "device_start_ns": starts})
+    known = {"total_ns": 9 * MS, "device_ns": 9 * MS, "steady": True}
     filled = {name: pl.lit(known.get(name, 0)) for name in ITERATION if name not in rows.columns}
     return rows.with_columns(**filled).select(pl.col(name).cast(kind) for name, kind in ITERATION.items())
+
+
+def lengths_of(times: Sequence[float]) -> np.ndarray:
+    return iteration_lengths(run_of(times))
 
 
 def paused(pause: float, *after: int) -> list[float]:
@@ -32,16 +38,32 @@ def paused(pause: float, *after: int) -> list[float]:
 
 
 def compared(a: Sequence[float], b: Sequence[float]) -> Comparison:
-    runs = [run_of(one).with_columns(steady=pl.lit(True)) for one in (a, b)]
+    runs = [run_of(one) for one in (a, b)]
     sides = [RunFigures("a", ("app",), 1, 1, "communication", "steady", 20, "step #", {}, run) for run in runs]
     return Comparison(*sides)
 
 
-def test_the_average_is_from_begin_to_begin() -> None:
-    """An iteration before one that is left out lasts to its own end."""
-    found = average(run_of([10, 30, 10, 10]), run_of([10, 90, 10, 10], numbers=[0, 1, 5, 6]))
+def test_an_iteration_is_from_begin_to_begin() -> None:
+    """One before one that the reports lack lasts to its own end; one that is left out ends the one before."""
+    run = run_of([10, 90, 10, 10], numbers=[0, 1, 5, 6])
+    assert [*iteration_lengths(run) / MS] == [10, 9, 10, 9]
+    assert [*iteration_lengths(run.with_columns(steady=pl.col("iteration") != 6)) / MS] == [10, 9, 10]
+    found = average(lengths_of([10, 30, 10, 10]), iteration_lengths(run))
     assert (found.a / MS, found.b / MS) == ((10 + 30 + 10 + 9) / 4, (10 + 9 + 10 + 9) / 4)
     assert (found.long, found.iterations) == ((1, 0), (4, 4))
+
+
+def test_an_iteration_begins_on_the_first_device() -> None:
+    """Rank 1 begins 2 ms later, rank 2 launches nothing. The last iteration ends with its latest range or device."""
+    one = run_of([10, 12])
+    late = one.with_columns(rank=pl.lit(1, pl.Int64), device_start_ns=pl.col("device_start_ns") + 2 * MS)
+    none = one.with_columns(
+        rank=pl.lit(2, pl.Int64), device_start_ns=pl.lit(None, pl.Int64), start_ns=pl.lit(5 * MS, pl.Int64)
+    )
+    assert [*iteration_lengths(pl.concat([late, one, none])) / MS] == [10, 11]
+    # Without device activity on any rank the hosts count.
+    hosts = one.with_columns(device_start_ns=pl.lit(None, pl.Int64), device_ns=pl.lit(0, pl.Int64))
+    assert [*iteration_lengths(hosts) / MS] == [10, 9]
 
 
 @pytest.mark.parametrize(
@@ -59,16 +81,21 @@ def test_the_average_is_from_begin_to_begin() -> None:
     ids=["three", "two", "short", "shorter", "all"],
 )
 def test_the_average_decides_where_long_iterations_do(before: list[float], after: list[float], decides: bool) -> None:
-    assert average(run_of(before), run_of(after)).decides == decides
+    assert average(lengths_of(before), lengths_of(after)).decides == decides
 
 
-def test_a_host_that_runs_ahead_says_nothing_of_the_average() -> None:
-    """It begins some iterations one after another, and then waits for the device."""
-    ahead = run_of([*([1.0] * 4 + [10.0]) * 4]).with_columns(total_ns=pl.lit(MS))
-    found = average(ahead, run_of(SPREAD))
-    assert found.a == 9 * MS
-    # The wait is as long as a usual iteration.
-    assert (found.long, found.decides) == ((0, 0), False)
+def test_a_host_that_runs_ahead_makes_no_iteration_longer() -> None:
+    """Each range begins 20 ms before the device, and the host is in it for as long."""
+    ahead = run_of(SPREAD).with_columns(start_ns=pl.col("device_start_ns") - 20 * MS, total_ns=pl.lit(20 * MS))
+    assert [*iteration_lengths(ahead)] == [*lengths_of(SPREAD)]
+
+
+def test_a_mean_that_differs_from_the_median_is_told() -> None:
+    """Few long iterations decide nothing; what they cost is said all the same."""
+    told = compared(paused(100, 4, 9), SPREAD).verdict
+    assert told.change == "none"
+    assert told.text.endswith("On average it takes 9.955 ms instead of 19.955 (-50.1 %).")
+    assert "On average" not in compared(SPREAD, SPREAD).verdict.text
 
 
 def test_too_few_iterations_decide_nothing() -> None:
@@ -93,7 +120,7 @@ def test_the_verdict_and_the_gate_go_by_the_average_that_decides() -> None:
     assert (better.verdict.change, worse.verdict.change) == ("faster", "slower")
     assert better.verdict.text.startswith(
         "B is faster: an iteration takes 10.335 ms on average instead of 24.955 (-58.6 %); "
-        "long ones are 3 of 20 in A and none of 20 in B. The usual one (median) takes 9.000 ms instead of 9.000"
+        "long ones are 3 of 20 in A and none of 20 in B. The usual one (median) takes 10.4 ms instead of 10.1 (+3.0 %"
     )
     gate = [condition_of("iteration > 3%")]
     assert [judge(one, gate)[0].holds for one in (better, worse)] == [False, True]

@@ -23,12 +23,14 @@ A_FEW = 3
 def table(lengths: np.ndarray, computes: np.ndarray | None = None) -> pl.DataFrame:
     """ITERATION of times (ns), a row an iteration and a column a rank."""
     iterations, ranks = lengths.shape
-    number, rank = np.indices(lengths.shape)
+    (number, rank), slowest = np.indices(lengths.shape), lengths.max(axis=1)
     columns = {
         "rank": rank.ravel(),
         "iteration": number.ravel(),
         "steady": [True] * lengths.size,
-        "total_ns": lengths.ravel(),
+        # One iteration begins when the slowest rank has done the one before.
+        "device_start_ns": np.repeat(np.cumsum(slowest) - slowest, ranks),
+        "device_ns": lengths.ravel(),
         "compute_ns": (lengths if computes is None else computes).ravel(),
     }
     missing = {name: pl.lit(0, kind) for name, kind in ITERATION.items() if name not in columns}

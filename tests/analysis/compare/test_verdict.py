@@ -8,7 +8,7 @@ from nsys2prv.analysis.compare.verdict import DecidedBy, decide
 
 SLOWER, ALIKE, UNTOLD = Change(None, 100, 120, 0.001), Change(None, 100, 101, 0.5), Change(None, 100, 120, None)
 RANKS = (Change(0, 100, 90, 0.001), Change(1, 100, 150, 0.001), Change(2, 100, 200, 0.5))
-FASTER_ON_AVERAGE = Average(100, 80, (3, 0), (8, 8), decides=True)
+FASTER_ON_AVERAGE = Average(100, 80, (3, 0), (8, 8), apart=True, decides=True)
 
 
 @pytest.mark.parametrize(
