@@ -17,10 +17,12 @@ from nsys2prv.analysis.graph.critical_path import critical_path
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.idle.idle_causes import idle_causes
 from nsys2prv.analysis.iterations.window import kept_steps
-from nsys2prv.analysis.predict.model import model_of
-from nsys2prv.analysis.predict.whatif import STANDARD, Prediction, predict
+from nsys2prv.analysis.predict.model import Model, model_of
+from nsys2prv.analysis.predict.whatif import STANDARD, TOGETHER, Prediction, predict
 from nsys2prv.run.steady import Window
 
+# Transfers of so large a part of the window that gain less than this alone may gain together with hosts.
+LEAST_EXPOSED, LEAST_GAIN = 0.1, 0.01
 # Number of the longest pieces of the critical path that are listed.
 PIECES_LISTED = 20
 
@@ -96,19 +98,35 @@ def explain(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -
     operations = carried(run)
     exchanges, graph = find_exchanges(run, operations), dependencies(run, operations)
     model = model_of(run, graph, main, steps, window)
+    exposed = exposed_waits(run, exchanges, window.spans)
     whole = efficiency(run.work, run.devices, window.spans, "communication")
     return Explanation(
         efficiency=whole,
         factors=communication_efficiency(run, exchanges, window.spans, whole),
         communication=communication(run, exchanges, window.spans),
         waiting=waiting_matrix(run, exchanges, window.spans),
-        exposed=exposed_waits(run, exchanges, window.spans),
+        exposed=exposed,
         causes=wait_causes(run, graph, exchanges, main, steps, window.spans),
         path=critical_path(run, graph, window.spans),
         idle=idle_causes(run, graph, window.spans),
         contention=model.slowdown.table,
         stages=pipelines(run, main, kept_steps(steps, window)),
-        predictions=tuple(predict(model, [[change] for change in STANDARD])) if len(graph.time) else (),
+        predictions=_predictions(model, exposed, window) if len(graph.time) else (),
         exchanges=exchanges,
         device_waits=graph.device_waits,
     )
+
+
+def _predictions(model: Model, exposed: pl.DataFrame, window: Window) -> tuple[Prediction, ...]:
+    """Predict the STANDARD changes; and those TOGETHER, if transfers gain nothing alone and yet are long.
+
+    `exposed`: EXPOSED.
+    """
+    found = predict(model, [[change] for change in STANDARD])
+    gain = {prediction.changes: prediction.gain for prediction in found}
+    transfers, hosts = (gain[(change.text,)] for change in TOGETHER)
+    by_rank = exposed.group_by("rank").agg(pl.col("exposed_transfer_ns").sum())["exposed_transfer_ns"]
+    longest = float(by_rank.max() or 0)  # type: ignore[arg-type]
+    if transfers < LEAST_GAIN < hosts and longest >= LEAST_EXPOSED * window.spans.total():
+        found += predict(model, [TOGETHER])
+    return tuple(found)

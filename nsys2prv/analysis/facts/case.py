@@ -144,10 +144,10 @@ class Case:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""
         return float(np.median([self.host_waits[rank] for rank in ranks] or [0.0]))
 
-    def gain(self, change: str) -> float:
-        """Return the time (ns of an iteration) that a change of STANDARD gains, 0 if it gains nothing."""
+    def gain(self, *changes: str) -> float:
+        """Return the time (ns of an iteration) that predicted changes gain together, 0 if they gain nothing."""
         known = {prediction.changes: prediction for prediction in self.analysis.explanation.predictions}
-        if (prediction := known.get((change,))) is None:
+        if (prediction := known.get(changes)) is None:
             return 0.0
         own = self.held(prediction.iterations)
         saved = own["measured_ns"] - own["predicted_ns"]

@@ -143,7 +143,7 @@ def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Itera
         f"{busiest}'s host is busy for {100 * busy:.0f} % of the time",
         0.0,
         "Give the host less to do first, in launches and between them (see the other findings): then faster or hidden "
-        "transfers gain.",
+        f"transfers gain.{_together(case)}",
         ranks=(busiest,),
         evidence={"operation": operation, "exposed_transfer_ns": round(exposed), "host_busy": round(busy, 3)},
         command="nsys2prv whatif RUN --set transfer=0 --set host=0",
@@ -151,6 +151,15 @@ def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Itera
         at_ns=at,
         severity="medium",
     )
+
+
+def _together(case: Case) -> str:
+    """Return what hosts and transfers of no cost gain at once, as a sentence; nothing where that is hardly more."""
+    alone, both = case.gain("host=0"), case.gain("transfer=0", "host=0")
+    if both - alone < LOW.value * case.iteration_ns:
+        return ""
+    together, hosts = (f"{100 * gain / case.iteration_ns:.0f} %" for gain in (both, alone))
+    return f" Hosts and transfers that take no time would save {together}, hosts alone {hosts}."
 
 
 def _asynchronous(named: pl.DataFrame) -> bool:

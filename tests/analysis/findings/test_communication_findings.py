@@ -133,6 +133,17 @@ def test_transfers_gain_nothing_beside_a_host_that_is_busy(waits: str, named: bo
     if named:
         assert (found["exposed-transfer"].severity, found["exposed-transfer"].cost_ns) == ("medium", 0.0)
         assert found["exposed-transfer"].evidence["exposed_transfer_ns"] == pytest.approx(5.95e6, rel=0.01)
+        # Kernels take 4 ms of the 10 ms that are left, and transfers the other 6 ms.
+        assert found["exposed-transfer"].advice.endswith(
+            "hidden transfers gain. Hosts and transfers that take no time would save 60 %, hosts alone 40 %."
+        )
+
+
+def test_changes_are_tried_together_only_where_one_hides_the_other() -> None:
+    """Short transfers are not worth a replay."""
+    for line, together in (("k @0 5-405, n @400 405-1000", True), ("k @0 5-405, n @400 405-420", False)):
+        tried = [p.changes for p in analysis_of(program(f"0| {line}\n1| {line}", steps=70)).explanation.predictions]
+        assert (("transfer=0", "host=0") in tried) == together
 
 
 @pytest.mark.parametrize(
