@@ -13,7 +13,7 @@ from nsys2prv.errors import OutputError
 
 # Version -> what makes the tables of this version out of those of the version before. What it does is written out, for
 # schema.py changes with later versions. tests/data/database keeps a database of each version.
-STEPS: Mapping[int, Callable[[Connection], None]] = {
+STEPS: Mapping[int, Callable[[Connection], object]] = {
     2: lambda connection: connection.execute(text("ALTER TABLE iterations ADD COLUMN device_start_ns BIGINT")),
 }
 

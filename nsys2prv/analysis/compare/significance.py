@@ -99,14 +99,14 @@ class Significance(NamedTuple):
 
 def significance(a: pl.DataFrame, b: pl.DataFrame) -> Significance:
     """Test the steady iterations of two runs, each as ITERATION of all of them."""
-    lengths = [iteration_lengths(run) for run in (a, b)]
+    lengths = (iteration_lengths(a), iteration_lengths(b))
     counts = (len(lengths[0]), len(lengths[1]))
     if not all(counts):
         return Significance(counts, None, ())
     (p,) = _p_values([one[:, None] for one in lengths]) or [None]
     iteration = Change(None, float(np.median(lengths[0])), float(np.median(lengths[1])), p)
     ranks = _ranks(*(run.filter("steady") for run in (a, b)))
-    return Significance(counts, iteration, ranks, average(*lengths, enough=p is not None))
+    return Significance(counts, iteration, ranks, average(lengths[0], lengths[1], enough=p is not None))
 
 
 def least_iterations() -> int:

@@ -98,7 +98,7 @@ def _without_test(a: RunFigures, b: RunFigures) -> str:
         window = Change(None, a.figures["window", "duration_ns"], b.figures["window", "duration_ns"], None)
         return f" The window ({short(a.window)}) takes {_times(window)}."
     if (more := more_work(a.work, b.work)) and a.kept and b.kept:
-        means = average(*(iteration_lengths(run.iterations) for run in (a, b)))
+        means = average(iteration_lengths(a.iterations), iteration_lengths(b.iterations))
         once = (means.a * more.times, means.b) if more.in_b else (means.a, means.b * more.times)
         work = f"{more.times} iterations of {'A' if more.in_b else 'B'}"
         return f" The work of {work} takes {_times(Change(None, *once, None))} on average."
