@@ -52,6 +52,12 @@ GAINED = Threshold(0.5, "of the waiting", "a finding that gains less than half o
 ON_PATH = Threshold(0.5, "of the time of kernels", "with less of it on the critical path, a finding says how much is")
 PREDICTED = Threshold(0.3, "of the waiting", "a prediction below that explains another part of the waiting")
 BUBBLE = Threshold(0.05, "of an iteration", "each stage of a pipeline waits for others; other messages hardly wait")
+OF_SCHEDULE = Threshold(
+    0.5,
+    "of the bubble",
+    "with less of it in the ideal bubble, another schedule gains less than what else holds stages up",
+)
+HOSTS_EMPTY = Threshold(0.5, "of the bubble", "devices that idle so long for launches wait for hosts, not for stages")
 BUSY = Threshold(0.95, "of an iteration", "a host that waits for less of the time has nothing to spare")
 BLOCKED = Threshold(
     200_000, "ns", "a call of CUDA that takes longer waits for the device, such as a launch into a full queue"

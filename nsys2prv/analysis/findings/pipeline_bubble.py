@@ -9,10 +9,19 @@ import polars as pl
 
 from nsys2prv.analysis.facts.bubble import bubble
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import HOSTS_EMPTY, OF_SCHEDULE
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.model.units import text_ms
+
+# What shortens a bubble: another schedule, or, of a bubble far beyond what its schedule needs, what holds stages up.
+SCHEDULE = "Use more microbatches, an interleaved or zero-bubble schedule, or fewer stages, each with the same work."
+NEEDS_LESS = "The schedule needs far less, and more microbatches gain little: "
+HOSTS = "stages stand still mainly because hosts launch late. Mend that first, also by fewer and larger microbatches."
+STAGES = (
+    "give each stage the same work, and let it send and receive while it computes (isend, irecv, batch_isend_irecv)."
+)
 
 
 def pipeline_bubble(case: Case) -> Iterator[Finding]:
@@ -36,7 +45,7 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         "pipeline-bubble",
         f"Stages wait for each other's messages {text_ms(cost)} {case.unit}{beside}",
         cost,
-        "Use more microbatches, an interleaved or zero-bubble schedule, or fewer stages, each with the same work.",
+        _advice(case, known),
         ranks=named_ranks(ranks),
         iterations=case.iterations,
         evidence={
@@ -52,6 +61,14 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
         cfg="views/nccl",
         at_ns=messages.select(at_longest("exposed_waiting_ns", "waits_at")).item(),
     )
+
+
+def _advice(case: Case, known: dict[str, Any] | None) -> str:
+    """Return what shortens a bubble. `known`: the pipeline with the largest one, if its ideal bubble is known."""
+    if known is None or known["ideal"] >= OF_SCHEDULE.value * known["bubble"]:
+        return SCHEDULE
+    starved = case.idle("launching").mean_ns
+    return NEEDS_LESS + (HOSTS if starved >= HOSTS_EMPTY.value * known["bubble"] * case.iteration_ns else STAGES)
 
 
 def _worst(stages: pl.DataFrame) -> dict[str, Any] | None:

@@ -327,6 +327,34 @@ def test_the_bubble_of_the_evidence_is_that_of_the_title_and_of_the_worst_pipeli
     assert found.evidence["waiting_share"] == pytest.approx(0.3, rel=0.1)
 
 
+@pytest.mark.parametrize(
+    ("ideal", "busy", "advice"),
+    [
+        (0.3, False, "Use more microbatches"),
+        (0.1, False, "The schedule needs far less, and more microbatches gain little: give each stage the same work"),
+        (
+            0.1,
+            True,
+            "The schedule needs far less, and more microbatches gain little: stages stand still mainly because",
+        ),
+    ],
+    ids=["the schedule", "the stages", "the hosts"],
+)
+def test_a_bubble_far_beyond_the_ideal_one_is_not_of_the_schedule(ideal: float, busy: bool, advice: str) -> None:
+    """Of 10 ms half is a bubble: devices wait for messages, or for launches in 4 ms."""
+    picture = (
+        "0| k @0 5-300, s @1 300-305, s @2 305-605, k @3 605-990, wait 20-990\n"
+        "1| s @0 5-305, k @1 305-600, s @2 600-605, k @3 605-990, wait 20-990"
+    )
+    case = case_of(analysis_of(program(picture)))
+    rows = [(0, stage, 0.5, ideal, 8.0) for stage in (0, 1)]
+    stages = pl.DataFrame(rows, schema=["pipeline", "stage", "bubble", "ideal", "microbatches"], orient="row")
+    analysis = case.analysis._replace(explanation=case.analysis.explanation._replace(stages=stages))
+    starved = case.starved.with_columns(launching=pl.lit(4e6)) if busy else case.starved
+    (found,) = pipeline_bubble(replace(case, analysis=analysis, starved=starved))
+    assert found.advice.startswith(advice)
+
+
 VARIES = dict.fromkeys((2, 4), "k:usual:k @0 2-300, k:varies:k @1 300-990")
 
 
