@@ -4,17 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from sqlalchemy import Connection, inspect, select, text, update
+import numpy as np
+import polars as pl
+from sqlalchemy import Connection, column, inspect, select, table, text, update
 from sqlalchemy.engine import URL
 
+from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.database.connection import display_name, transaction
 from nsys2prv.database.schema import METADATA, SCHEMA, VERSION
 from nsys2prv.errors import OutputError
 
+# What counts for the length of an iteration (see iteration_lengths), as of version 2.
+OF_LENGTHS = ("repeat", "iteration", "steady", "start_ns", "total_ns", "device_start_ns", "device_ns")
+
+
+def _add_device_starts(connection: Connection) -> None:
+    """Add the begins of devices, and count the lengths of iterations to the next one, as of new runs."""
+    connection.execute(text("ALTER TABLE iterations ADD COLUMN device_start_ns BIGINT"))
+    iterations, runs = table("iterations", column("run_id"), *map(column, OF_LENGTHS)), table("runs", column("id"))
+    for (run,) in connection.execute(select(runs.c.id)).all():
+        rows = connection.execute(select(*(iterations.c[c] for c in OF_LENGTHS)).where(iterations.c.run_id == run))
+        schema = {c: pl.Boolean() if c == "steady" else pl.Int64() for c in OF_LENGTHS}
+        found = pl.DataFrame([tuple(row) for row in rows], schema=schema, orient="row", strict=False)
+        lengths = iteration_lengths(found)
+        values = {"ns": float(np.median(lengths)) if len(lengths) else None, "run": run}
+        connection.execute(text("UPDATE runs SET iteration_ns = :ns WHERE id = :run"), values)
+
+
 # Version -> what makes the tables of this version out of those of the version before. What it does is written out, for
 # schema.py changes with later versions. tests/data/database keeps a database of each version.
 STEPS: Mapping[int, Callable[[Connection], object]] = {
-    2: lambda connection: connection.execute(text("ALTER TABLE iterations ADD COLUMN device_start_ns BIGINT")),
+    2: _add_device_starts,
 }
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from nsys2prv.model.units import text_ms
-
-# What costs less than this part of what it cost is gone for the most part.
+# A finding of both runs is told where its cost in one is less than this part of that in the other.
 LESS = 1 / 3
-# What costs this part or more of the larger cost has hardly changed.
-ALIKE = 0.8
+# Of a costly one already less than this part counts.
+ALIKE, COSTLY = 0.9, "high"
+# What these rules say that a delay costs is a bound, which other hosts set. A change of it tells nothing.
+BOUNDS = ("late-rank", "late-ranks")
 # Lines that say so, each for the findings that are gone, that are new, and whose cost changed.
 MOST_TOLD = 3
 # Findings of low severity come and go with the spread of iterations, and data that was not recorded is no change.
 UNSTABLE = "low"
-# Other costs are too small for a change of a fifth to count.
-COSTLY = "high"
 OF_RECORDING = (
     "missing-data",
     "late-capture",
@@ -63,8 +61,9 @@ class ChangedFindings(NamedTuple):
             if (more := len(findings) - MOST_TOLD) > 0:
                 yield f"{word}: {more} more finding{'s' * (more > 1)}"
         for old, new in self.changed[:MOST_TOLD]:
-            word = "Less" if new.cost_ns < old.cost_ns else "More"
-            yield f"{word}, {text_ms(new.cost_ns)} instead of {text_ms(old.cost_ns)}: {new.title}"
+            yield f"{'Less' if new.cost_ns < old.cost_ns else 'More'}: {new.title}; in A: {old.title}"
+        if (more := len(self.changed) - MOST_TOLD) > 0:
+            yield f"Less or more: {more} more finding{'s' * (more > 1)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON values."""
@@ -75,30 +74,33 @@ class ChangedFindings(NamedTuple):
         }
 
 
-def changed_findings(
-    a: Sequence[StatedFinding], b: Sequence[StatedFinding], costs_compare: bool = True
-) -> ChangedFindings:
-    """Return the findings of two runs that count, and cost at most a third in the other run, or are none there.
+def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> ChangedFindings:
+    """Return the findings that only one of two runs has, and those of both whose cost changed.
 
-    Beside them those of both runs whose cost changed by a fifth or more, if `costs_compare`: the costs are of
-    iterations of one work, or of windows.
+    Costs have to compare: they are of iterations of one work, or of windows.
     """
-    return ChangedFindings(tuple(_only(a, b)), tuple(_only(b, a)), tuple(_changed(a, b)) if costs_compare else ())
+    counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
+    pairs = [*_pairs(*counting)]
+    gone, new = (
+        tuple(one for one in run if one.severity != UNSTABLE and not any(one is pair[side] for pair in pairs))
+        for side, run in enumerate(counting)
+    )
+    changed = sorted(filter(_is_changed, pairs), key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns))
+    return ChangedFindings(gone, new, tuple(changed))
 
 
-def _changed(a: Iterable[StatedFinding], b: Iterable[StatedFinding]) -> Iterator[tuple[StatedFinding, StatedFinding]]:
-    """Yield the findings of both runs that differ in cost, the most changed first."""
-    pairs = [(old, new) for old in a for new in b if old.is_like(new) and old.id not in OF_RECORDING]
-    for old, new in sorted(pairs, key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns)):
-        less, more = sorted([old, new], key=lambda one: one.cost_ns)
-        if more.severity == COSTLY and LESS <= less.cost_ns / max(more.cost_ns, 1) < ALIKE:
-            yield old, new
+def _pairs(a: Iterable[StatedFinding], b: Iterable[StatedFinding]) -> Iterator[tuple[StatedFinding, StatedFinding]]:
+    """Yield each finding with the one of the other run that is like it: about the same ranks, or else next in cost."""
+    free = list(b)
+    for old in a:
+        if like := [new for new in free if old.is_like(new)]:
+            nearest = min(like, key=lambda new: (new.ranks != old.ranks, abs(new.cost_ns - old.cost_ns)))
+            free.remove(nearest)
+            yield old, nearest
 
 
-def _only(run: Iterable[StatedFinding], other: Iterable[StatedFinding]) -> Iterator[StatedFinding]:
-    others = list(other)
-    for one in run:
-        costs = [each.cost_ns for each in others if each.is_like(one)]
-        less = not costs or max(costs) < LESS * one.cost_ns
-        if less and one.severity != UNSTABLE and one.id not in OF_RECORDING:
-            yield one
+def _is_changed(pair: tuple[StatedFinding, StatedFinding]) -> bool:
+    """Return True for a finding as in both runs, if its cost changed by enough to tell."""
+    less, more = sorted(pair, key=lambda one: one.cost_ns)
+    least = ALIKE if more.severity == COSTLY else LESS
+    return more.severity != UNSTABLE and more.id not in BOUNDS and less.cost_ns < least * more.cost_ns

@@ -56,9 +56,13 @@ class Comparison:
 
     @cached_property
     def changed_findings(self) -> ChangedFindings:
-        """Return the findings that only one of the runs has, and those whose cost changed."""
-        alike = same_iterations(self.a, self.b) or not any(self.iterations)
-        return changed_findings(self.a.findings, self.b.findings, costs_compare=alike)
+        """Return the findings that only one of the runs has, and those whose cost changed.
+
+        There are none where costs do not compare: iterations are of other work, or only one of the runs has any.
+        """
+        if len({bool(count) for count in self.iterations}) > 1 or not same_iterations(self.a, self.b):
+            return ChangedFindings((), ())
+        return changed_findings(self.a.findings, self.b.findings)
 
     @cached_property
     def verdict(self) -> Verdict:

@@ -11,9 +11,12 @@ def iteration_lengths(iterations: pl.DataFrame) -> npt.NDArray[np.float64]:
     """Return the length (ns) of each steady iteration, in order. `iterations`: ITERATION of all of a run.
 
     It is from its first device activity over all ranks to that of the next iteration, as for `whatif`; without a next
-    one to the end of its own. Where none of its ranks has device activity, its range on the host counts.
+    one to the end of its own. Iterations without device activity count, by their ranges on the host, where no other
+    one has any.
     """
     key = ["repeat", "iteration"]
+    if iterations["device_start_ns"].is_not_null().any():
+        iterations = iterations.filter(pl.col("device_start_ns").is_not_null().any().over(key))
     start = pl.coalesce(pl.col("device_start_ns").min(), pl.col("start_ns").min())
     ends = (pl.col("device_start_ns") + pl.col("device_ns")).max(), (pl.col("start_ns") + pl.col("total_ns")).max()
     end = pl.max_horizontal(*ends)

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance
 
-# A rank explains a change of the iteration if its compute time changed by this part of it.
+# A rank explains a change of the iteration if its compute time changed by this part of it, or more.
 EXPLAINS = 0.25
 
 ComparisonOutcome = Literal["slower", "faster", "rank slower", "rank faster", "none", "unknown"]
@@ -42,10 +42,9 @@ class Decision(NamedTuple):
     by: DecidedBy
     ranks: tuple[Change, ...]
 
-    def explained_by(self, iteration: Change) -> tuple[Change, ...]:
-        """Return the ranks whose compute time changed by enough to explain the change of the iteration."""
-        least = EXPLAINS * abs(iteration.b - iteration.a)
-        return tuple(one for one in self.ranks if abs(one.b - one.a) >= least)
+    def explained_by(self, a: float, b: float) -> tuple[Change, ...]:
+        """Return the ranks whose compute time explains a change of the iteration from `a` to `b` (ns)."""
+        return tuple(one for one in self.ranks if (one.b - one.a) * (b - a) >= EXPLAINS * (b - a) ** 2)
 
 
 def decide(tested: Significance) -> Decision:

@@ -28,7 +28,8 @@ def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decisi
     """Return the sentences of a decision about two runs."""
     if tested.iteration is None:
         return f"{UNKNOWN}: {without_iterations(a, b, tested)}.{_without_test(a, b)}"
-    beside = decision.explained_by(tested.iteration) if decision.by != DecidedBy.RANKS else ()
+    decided = tested.average if tested.average and decision.by == DecidedBy.AVERAGE else tested.iteration
+    beside = decision.explained_by(decided.a, decided.b) if decision.by != DecidedBy.RANKS else ()
     return "".join(
         [
             _decided(tested, tested.iteration, decision),

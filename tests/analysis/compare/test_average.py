@@ -66,6 +66,13 @@ def test_an_iteration_begins_on_the_first_device() -> None:
     assert [*iteration_lengths(hosts) / MS] == [10, 9]
 
 
+def test_an_iteration_without_device_activity_does_not_count_beside_others() -> None:
+    """The one before it lasts to its own end."""
+    run = run_of([10, 10, 10, 10])
+    idle = run.with_columns(device_start_ns=pl.when(pl.col("iteration") != 2).then("device_start_ns"))
+    assert [*iteration_lengths(idle) / MS] == [10, 9, 9]
+
+
 @pytest.mark.parametrize(
     ("before", "after", "decides"),
     [

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
+import pytest
+
 from nsys2prv.analysis.compare.changed_findings import StatedFinding, changed_findings
 
 LATE = StatedFinding("late-rank", "high", "Rank 1 is late", 9_000_000)
-LESS_LATE = StatedFinding("late-rank", "medium", "Rank 0 is late", 2_000_000)
 COPIES = StatedFinding("pageable-copies", "medium", "Copies of pageable memory", 4_000_000)
 
 
-def test_a_finding_that_costs_a_third_or_less_is_gone_and_one_that_costs_half_is_not() -> None:
-    half = LESS_LATE._replace(cost_ns=5_000_000)
-    assert changed_findings([LATE, COPIES], [LESS_LATE]) == ((LATE, COPIES), (), ())
-    assert changed_findings([LATE], [half]) == ((), (), ((LATE, half),))
-    assert changed_findings([LESS_LATE], [LATE, COPIES]) == ((), (LATE, COPIES), ())
+def test_a_finding_of_one_run_is_gone_or_new() -> None:
+    assert changed_findings([LATE, COPIES], [LATE]) == ((COPIES,), (), ())
+    assert changed_findings([LATE], [LATE, COPIES]) == ((), (COPIES,), ())
 
 
-def test_a_finding_of_both_runs_is_told_where_its_cost_changed_by_a_fifth_and_costs_compare() -> None:
-    half, alike = LATE._replace(cost_ns=5_000_000, title="Rank 1 is less late"), LATE._replace(cost_ns=8_000_000)
-    assert changed_findings([LATE], [alike]).changed == ()
-    assert changed_findings([LATE], [half], costs_compare=False).changed == ()
-    assert changed_findings([COPIES], [COPIES._replace(cost_ns=2_000_000)]).changed == ()
-    assert [*changed_findings([LATE], [half]).lines()] == ["Less, 5.00 ms instead of 9.00 ms: Rank 1 is less late"]
-    assert [*changed_findings([half], [LATE]).lines()] == ["More, 9.00 ms instead of 5.00 ms: Rank 1 is late"]
+@pytest.mark.parametrize(
+    ("rule", "severity", "cost", "told"),
+    [
+        ("launch-bound", "high", 8_000_000, True),
+        ("launch-bound", "high", 8_500_000, False),
+        ("launch-bound", "medium", 4_000_000, False),
+        ("launch-bound", "medium", 2_000_000, True),
+        # A bound, which other hosts set.
+        ("late-rank", "high", 2_000_000, False),
+        ("launch-bound", "low", 0, False),
+    ],
+)
+def test_a_finding_of_both_runs_is_told_where_its_cost_changed(rule: str, severity: str, cost: int, told: bool) -> None:
+    """Also if it is of low severity in one of them."""
+    one = StatedFinding(rule, severity, "Launches of B", 9_000_000)
+    other = StatedFinding(rule, "low", "Launches of A", cost)
+    assert changed_findings([other], [one]).changed == (((other, one),) if told else ())
+    assert [*changed_findings([other], [one]).lines()] == ["More: Launches of B; in A: Launches of A"] * told
+    assert [*changed_findings([one], [other]).lines()] == ["Less: Launches of A; in A: Launches of B"] * told
 
 
 def test_what_is_low_or_was_not_recorded_is_no_change() -> None:
@@ -52,3 +63,13 @@ def test_the_worst_three_are_told() -> None:
         "Gone: 2 more findings",
         "New: Rank 1 is late",
     ]
+
+
+def test_each_finding_changes_into_one() -> None:
+    """Of one rule that names all ranks, or ranks in common: the one of the same ranks, else the next in cost."""
+    many = [COPIES._replace(cost_ns=100_000_000 - n, title=f"Late {n}") for n in range(4)]
+    assert changed_findings(many, many).changed == ()
+    half = [one._replace(cost_ns=one.cost_ns // 4) for one in many]
+    named = COPIES._replace(ranks=(1, 2), cost_ns=40_000_000)
+    assert changed_findings([named], [half[3], named]).changed == ()
+    assert list(changed_findings(many, half).lines())[-1] == "Less or more: 1 more finding"
