@@ -18,7 +18,7 @@ from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.idle.idle_causes import idle_causes
 from nsys2prv.analysis.iterations.window import kept_steps
 from nsys2prv.analysis.predict.model import Model, model_of
-from nsys2prv.analysis.predict.whatif import STANDARD, TOGETHER, Prediction, predict
+from nsys2prv.analysis.predict.whatif import HIDDEN_BY_HOSTS, STANDARD, Prediction, predict
 from nsys2prv.run.steady import Window
 
 # Transfers of so large a part of the window that gain less than this alone may gain together with hosts.
@@ -118,15 +118,15 @@ def explain(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -
 
 
 def _predictions(model: Model, exposed: pl.DataFrame, window: Window) -> tuple[Prediction, ...]:
-    """Predict the STANDARD changes; and those TOGETHER, if transfers gain nothing alone and yet are long.
+    """Predict the STANDARD changes; and those HIDDEN_BY_HOSTS, if transfers gain nothing alone and yet are long.
 
     `exposed`: EXPOSED.
     """
     found = predict(model, [[change] for change in STANDARD])
     gain = {prediction.changes: prediction.gain for prediction in found}
-    transfers, hosts = (gain[(change.text,)] for change in TOGETHER)
+    transfers, hosts = (gain[(change.text,)] for change in HIDDEN_BY_HOSTS)
     by_rank = exposed.group_by("rank").agg(pl.col("exposed_transfer_ns").sum())["exposed_transfer_ns"]
     longest = float(by_rank.max() or 0)  # type: ignore[arg-type]
     if transfers < LEAST_GAIN < hosts and longest >= LEAST_EXPOSED * window.spans.total():
-        found += predict(model, [TOGETHER])
+        found += predict(model, [HIDDEN_BY_HOSTS])
     return tuple(found)

@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.efficiency import Efficiency
+from nsys2prv.analysis.efficiency import Efficiency, Phase
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.iterations.window import recordings
@@ -48,14 +48,28 @@ def window_name(analysis: Analysis) -> str:
 
 
 def window_beside_parts(analysis: Analysis) -> str:
-    """Return the name of the window beside phases and iterations: `step 5 (window)` where one of them is `step 5`, too.
+    """Return the name of the window beside phases and iterations.
 
-    The two differ: a window lasts from the begin to the end of its range on hosts, a part of the run as long as the
-    device activity that was launched in it.
+    It is `step 5 (on hosts)` where one of them is `step 5`, too. The two differ: a window lasts from the begin to the
+    end of its range on hosts, a part of the run as long as the device activity that was launched in it.
     """
     window = analysis.question.window
     parts = (*analysis.phases, *analysis.iteration_efficiency)
-    return f"{window} (window)" if window in (part.name for part in parts) else window
+    return f"{window} (on hosts)" if window in (part.name for part in parts) else window
+
+
+def parts_by_name(phases: Sequence[Phase], iterations: Sequence[Phase]) -> Iterator[tuple[str, Phase]]:
+    """Yield phases and iterations with the names of their rows.
+
+    A phase that is an iteration comes once. Where several iterations have its name, it has another one:
+    `step 0 (phase)`.
+    """
+    of_iterations = {one.name: one for one in iterations}
+    for phase in phases:
+        same = of_iterations.get(phase.name)
+        if same is None or same.occurrences != phase.occurrences:
+            yield phase.name if same is None else f"{phase.name} (phase)", phase
+    yield from ((one.name, one) for one in iterations)
 
 
 def _recorded_time(analysis: Analysis) -> str:

@@ -14,7 +14,14 @@ from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 from nsys2prv.analysis.host import HostTime
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
-from nsys2prv.analysis.sentences import efficiency_text, found_by, left_out, window_beside_parts, window_name
+from nsys2prv.analysis.sentences import (
+    efficiency_text,
+    found_by,
+    left_out,
+    parts_by_name,
+    window_beside_parts,
+    window_name,
+)
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.cli.explanation_tables import explanation_sections
 from nsys2prv.cli.launch_tables import launch_sections
@@ -153,10 +160,9 @@ def _efficiency(analysis: Analysis) -> Section:
     every = analysis.iteration_efficiency
     longest_first = sorted(range(len(every)), key=lambda n: -every[n].efficiency.window_ns)
     longest = [every[n] for n in sorted(longest_first[:MOST_ITERATIONS])]
-    # A phase that is an iteration has the figures of that.
-    parts = {p.name: p.efficiency for p in (*analysis.phases, *longest)}
-    named = {window_beside_parts(analysis): analysis.efficiency, **parts}
-    rows = [{"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in named.items() if e.measured]
+    parts = [(name, part.efficiency) for name, part in parts_by_name(analysis.phases, longest)]
+    named = [(window_beside_parts(analysis), analysis.efficiency), *parts]
+    rows = [{"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in named if e.measured]
     if rows and (more := len(every) - len(longest)):
         rows.append({"name": f"(shorter iterations, not shown: {more})"})
     columns = ("name", "window_ns", "parallel", "load_balance", "communication", "orchestration")

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from nsys2prv.analysis import shown_tables as shown
+from nsys2prv.analysis.analysis_json import fractions
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
-from nsys2prv.analysis.sentences import window_beside_parts
+from nsys2prv.analysis.sentences import parts_by_name, window_beside_parts
 from nsys2prv.analysis.shown_tables import Records, ShownTable, host_factors, with_percent
 
 
@@ -84,11 +85,9 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
         whole = {"name": window_beside_parts(analysis), "window_ns": analysis.efficiency.window_ns}
         factors = ("parallel", "load_balance", "communication", "orchestration")
         rows = [{**whole, **{n: e[n] for n in factors}}]
-        # A phase that is an iteration has the figures of that.
-        parts = {p["name"]: p for p in (*values["phases"], *values["iterations"]["efficiency"])}
         rows += [
-            {"name": name, "window_ns": p["window_ns"], **p["efficiency"], "occurrences": p["occurrences"]}
-            for name, p in parts.items()
+            {"name": name, "window_ns": e.window_ns, **fractions(e), "occurrences": occurrences}
+            for name, (_, occurrences, e) in parts_by_name(analysis.phases, analysis.iteration_efficiency)
         ]
         yield table_of(shown.EFFICIENCY, rows)
     if "serialization" in e:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
-from nsys2prv.analysis.sentences import counted
+from nsys2prv.analysis.sentences import counted, parts_by_name
 from nsys2prv.cli.analysis_csv import _section, _tables, csv_of
 from nsys2prv.cli.analysis_text import sections
 from nsys2prv.cli.main import cli
@@ -284,13 +284,22 @@ def test_rows_of_efficiency_have_different_names() -> None:
     window = ("--window", "iteration 5", "--phase", "iteration 5")
     table = said("analyze", HALO, *window, "--show", "efficiency").partition("\n\n")[0]
     names = [re.split(r" {2,}", line.strip())[0] for line in table.splitlines()[2:]]
-    assert sorted(names) == sorted(["iteration 5 (window)", *(f"iteration {n}" for n in range(12))])
+    assert sorted(names) == sorted(["iteration 5 (on hosts)", *(f"iteration {n}" for n in range(12))])
     figures = values(HALO, *window)
     assert figures["efficiency"]["parallel"] != figures["phases"][0]["efficiency"]["parallel"]
     assert said("analyze", HALO, "--show", "efficiency").splitlines()[2].split()[0] == "steady"
     found = nsys2prv.analyze(HALO, question=nsys2prv.Question(window="iteration 5", phases=("iteration 5",)))
     of_page = next(one for one in tables(found, found.as_json()) if one.key == "efficiency")
     assert sorted(of_page.columns[0].values) == sorted(names)
+
+
+def test_a_phase_of_several_iterations_of_one_number_has_a_row_of_its_own() -> None:
+    """Numbers may begin again: `step 0` comes twice, and the phase holds both."""
+    once = nsys2prv.analyze(HALO, question=nsys2prv.Question(phases=("iteration 5",)))
+    (phase,), iterations = once.phases, once.iteration_efficiency
+    assert [name for name, _ in parts_by_name((phase,), iterations)] == [one.name for one in iterations]
+    twice = phase._replace(occurrences=2 * phase.occurrences)
+    assert ("iteration 5 (phase)", twice) in [*parts_by_name((twice,), iterations)]
 
 
 @pytest.mark.parametrize("window", ["steady", "device", "iteration 5"])

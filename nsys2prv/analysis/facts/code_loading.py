@@ -37,9 +37,15 @@ KEEP_PLANS = Words(
 )
 # cuDNN compiles the kernels of its fused attention at run time, for each length of a sequence.
 FLASH_ATTENTION = Words(
-    general="cuDNN compiles its attention for each length: give it a few, or take another implementation.",
+    general="cuDNN compiles its attention for each length: pad to a few lengths, or take another implementation.",
     pytorch="cuDNN compiles its attention for each length: torch.backends.cuda.enable_cudnn_sdp(False) takes Flash "
     "Attention, which compiles nothing.",
+)
+# A thread that starts has nothing loaded: libraries load and compile again for it what other threads have.
+KEEP_THREADS = Words(
+    general="Another thread loads it each time: keep threads from iteration to iteration.",
+    pytorch="Another thread loads it each time: keep threads from iteration to iteration (DistributedDataParallel in "
+    "place of DataParallel).",
 )
 COMPILED_ATTENTION = r"^cudnn_generated\w*sdpa"
 # Class of the kernels of FFTs (see intervals/kernel_classes.toml).
@@ -51,12 +57,14 @@ LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"
 def advice_on_loading(case: Case) -> str:
     """Return what to do about code that is loaded in the loop, first about libraries of the loop that load it."""
     keep = KEEP_SHAPES.of(case.framework)
-    libraries = [
-        advice.of(case.framework)
-        for used, advice in ((has_ffts(case), KEEP_PLANS), (_has_compiled_attention(case), FLASH_ATTENTION))
-        if used
-    ]
-    return " ".join([*libraries, f"Else: {keep[0].lower()}{keep[1:]}" if libraries else keep])
+    again = _a_thread_loads_again(case)
+    reasons = (
+        (not again, KEEP_THREADS),
+        (has_ffts(case), KEEP_PLANS),
+        (again and _has_compiled_attention(case), FLASH_ATTENTION),
+    )
+    first = [advice.of(case.framework) for holds, advice in reasons if holds]
+    return " ".join([*first, f"Else: {keep[0].lower()}{keep[1:]}" if first else keep])
 
 
 def advice_on_compiling(case: Case, seen: Seen) -> str:
@@ -72,6 +80,11 @@ def advice_on_compiling(case: Case, seen: Seen) -> str:
 def has_ffts(case: Case) -> bool:
     """Return True if kernels of FFTs run in the window."""
     return bool((case.kernels["class"].cast(pl.String) == FFT).any())
+
+
+def _a_thread_loads_again(case: Case) -> bool:
+    """Return True if a thread loads code more than once in the window, or in the iterations that take longer."""
+    return bool(_loads(case).group_by("task", "row").len().select((pl.col("len") > 1).any()).item())
 
 
 def _has_compiled_attention(case: Case) -> bool:

@@ -56,7 +56,7 @@ def find_repeated(case: Case) -> Repeated | None:
     if not threads or not case.analysis.window.iterations:
         return None
     every = nccl_transfers(case).filter(pl.col("operation") == "AllReduce")
-    backward = pl.col("caller_row").is_in(threads)
+    backward = pl.col("caller_row").is_in(threads).fill_null(False)
     own = every.filter(backward)
     if int(every.filter(~backward)["transfer_ns"].sum()) > OF_FORWARD.value * int(own["transfer_ns"].sum()):
         return None

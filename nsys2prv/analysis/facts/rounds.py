@@ -44,7 +44,7 @@ OF_XLA = (
 class Rounds(NamedTuple):
     """Rounds of the same kernels in a row: how many kernels a round has, and all rounds together.
 
-    `first`: the place of the first kernel among all kernels, in order.
+    `first`: the position of the first kernel among all kernels, in order.
     """
 
     length: int
@@ -85,7 +85,7 @@ def _merge(case: Case, names: pl.Series, looped: float) -> str:
 
 @once
 def rounds_of_streams(case: Case) -> tuple[Rounds, ...]:
-    """Return the rounds of kernels of one name that a stream repeats in an iteration, by place in kernels_in_order."""
+    """Return the rounds that streams repeat in an iteration, by position in kernels_in_order."""
     ordered = kernels_in_order(case)
     numbered = ordered.select(pl.col("name").rank("dense"), pl.struct("device", "row", "repeat", "number").rle_id())
     return tuple(find_rounds(*(numbers.to_numpy() for numbers in numbered)))

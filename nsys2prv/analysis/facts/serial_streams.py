@@ -72,7 +72,7 @@ def _is_held_back() -> pl.Expr:
 
 
 def _by_default_stream(run: Run, held_back: pl.DataFrame) -> float | None:
-    """Return the share of the time of kernels that the default stream holds back, None if kinds of streams are unknown.
+    """Return the share of the time of kernels that the default stream holds back; None if that is not known.
 
     It does if the kernel and the one before are of streams of one context that wait for it, and it got work between the
     launches of the two, or is the stream of one of them.
@@ -81,7 +81,8 @@ def _by_default_stream(run: Run, held_back: pl.DataFrame) -> float | None:
     both = held_back.join(kinds, on="row", how="left").join(
         kinds.select(row_before="row", context_before="context", kind_before="kind"), on="row_before", how="left"
     )
-    if both["kind"].has_nulls() or both["kind_before"].has_nulls():
+    needed = ("kind", "kind_before", "launched", "launched_before")
+    if any(both[c].has_nulls() for c in needed):
         return None
     null = kinds.filter(pl.col("kind") == StreamKind.NULL)
     of_null = run.work.join(null, on="row").select("context", "launched", launched_null="launched").sort("launched")

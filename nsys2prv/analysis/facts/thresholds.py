@@ -134,7 +134,7 @@ MANY_ROUNDS = Threshold(
 )
 LONGEST_ROUND = Threshold(16, "kernels in a round", "a step of a loop over rows or cells launches a few")
 RECORDS_OF_TIMED = Threshold(
-    1.8, "event records a kernel", "one before and one after it; programs that overlap streams record one at most"
+    1.8, "event records a round", "one before and one after it; programs that overlap streams record one at most"
 )
 PART_OF_LAUNCHES = Threshold(0.25, "of the kernels", "fewer hardly shorten the time of launches")
 DOMINANT = Threshold(0.4, "of compute and of an iteration", "whatever else is mended, this kernel is then most of it")

@@ -41,8 +41,8 @@ class TimeSlices(NamedTuple):
 def time_slices(case: Case) -> TimeSlices | None:
     """Return the GPU whose kernels lose most time in pauses; None without pauses that look like time slices.
 
-    Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice. Slices
-    of several lengths are told by the many kernels that they pause, each about as long, however long it is itself.
+    Where the run does not show a second process on the GPU, its pauses must have one length: that of a slice. Where
+    pauses are of several lengths, they must stop many kernels, short and long ones alike.
     """
     work = case.kernels
     users = work.group_by("device").agg(users=pl.col("task").unique().sort())

@@ -11,11 +11,13 @@ from nsys2prv.analysis.facts.elementwise_chains import ELEMENTWISE
 from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.rounds import Rounds, rounds_of_streams
 from nsys2prv.analysis.facts.thresholds import RECORDS_OF_TIMED
+from nsys2prv.analysis.frames import KERNEL
 from nsys2prv.analysis.interval_frames import at_longest
 
 # A round is the kernel that is timed, or that and a kernel that empties the cache before it (do_bench of Triton).
 LONGEST_TIMED_ROUND = 2
 RECORDS = r"^cu(?:da)?EventRecord"
+STREAM_WAITS = r"^cu(?:da)?StreamWaitEvent"
 
 
 class TimedKernels(NamedTuple):
@@ -33,17 +35,17 @@ class TimedKernels(NamedTuple):
 
 
 @once
-def timed_kernels(case: Case) -> TimedKernels | None:
+def find_timed(case: Case) -> TimedKernels | None:
     """Find kernels that repeat between pairs of event records; None without any.
 
-    A solver may repeat one or two kernels as often, but it records no events before and after each.
+    A solver may repeat one or two kernels as often, but it records no events before and after each. Nor does a program
+    of several streams: its process launches more than the rounds of one, and streams wait for its events.
     """
     rounds = [one for one in rounds_of_streams(case) if one.length <= LONGEST_TIMED_ROUND]
     if not rounds:
         return None
-    rows = _with_records(case, _rows(case, rounds)).filter(
-        pl.col("records") >= RECORDS_OF_TIMED.value * pl.col("launches")
-    )
+    rows = _with_calls(case, _rows(case, rounds).drop_nulls(["first", "last"]))
+    rows = rows.filter(pl.col("records") - pl.col("waits") >= RECORDS_OF_TIMED.value * pl.col("rounds"))
     if rows.is_empty():
         return None
     by_name = rows.group_by("name").agg(pl.col("launches").sum()).sort("launches", "name")
@@ -52,7 +54,11 @@ def timed_kernels(case: Case) -> TimedKernels | None:
 
 
 def _rows(case: Case, rounds: list[Rounds]) -> pl.DataFrame:
-    """Return task, name (of the kernel that is timed), launches, start, ns, `first` and `last` launch of each row."""
+    """Return columns of each row of rounds.
+
+    task, name (of the kernel that is timed), launches, start, ns, `first` and `last` (when these kernels are launched),
+    and `length` of a round.
+    """
     ordered = kernels_in_order(case)
     found = pl.DataFrame(rounds, schema=dict.fromkeys(Rounds._fields, pl.Int64), orient="row")
     at_begin, at_end = (ordered[rows] for rows in (found["first"], found["first"] + found["kernels"] - 1))
@@ -68,21 +74,35 @@ def _rows(case: Case, rounds: list[Rounds]) -> pl.DataFrame:
             "ns": at_end["end"] - at_begin["start"],
             "first": at_begin["launched"],
             "last": at_end["launched"],
+            "length": found["length"],
         }
     )
 
 
-def _with_records(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
-    """Add `records`: how many events a row's process records between its first and its last launch."""
-    calls = case.run.calls.filter(pl.col("kind") == "cuda", pl.col("name").cast(pl.String).str.contains(RECORDS))
-    counted = calls.select("task", at="start").sort("at").with_columns(count=pl.int_range(1, pl.len() + 1).over("task"))
-    before = {
-        edge: rows.select("task", at=edge)
+def _with_calls(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
+    """Add what a row's process does from its first to its last launch.
+
+    `records`: how many events it records; `waits`: how often it lets a stream wait for one; `rounds`: how many rounds
+    all kernels make that it launches then.
+    """
+    calls = case.run.calls.filter(pl.col("kind") == "cuda").select("task", pl.col("name").cast(pl.String), at="start")
+    records, waits = (calls.filter(pl.col("name").str.contains(name)).drop("name") for name in (RECORDS, STREAM_WAITS))
+    launches = case.run.work.filter(pl.col("kind") == KERNEL).select("task", at="launched").drop_nulls()
+    return rows.with_columns(
+        records=_between(rows, records), waits=_between(rows, waits), rounds=_between(rows, launches) / rows["length"]
+    )
+
+
+def _between(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
+    """Return how many calls (task, `at`) of a row's process lie behind its `first` launch, up to its `last` one."""
+    counted = calls.sort("at").with_columns(count=pl.int_range(1, pl.len() + 1).over("task"))
+    first, last = (
+        rows.select("task", at=edge)
         .with_row_index("row")
-        .sort("at", nulls_last=True)
+        .sort("at")
         .join_asof(counted, on="at", by="task", check_sortedness=False)
         .sort("row")["count"]
         .fill_null(0)
         for edge in ("first", "last")
-    }
-    return rows.with_columns(records=before["last"] - before["first"])
+    )
+    return last - first

@@ -26,9 +26,13 @@ ADVICE = Words(
 )
 # Kernels that join arrays, as PyTorch's CatArrayBatchedCopy and XLA's fusions around a concatenation.
 JOINS = r"(?i)cat_?array|concat"
-FILLED_IN_PLACE = (
-    "Most of it joins arrays (torch.cat, concatenate), which copies all of them each time: allocate the largest size "
-    "once and write each part to its place, as for a cache that grows with each token."
+FILLED_IN_PLACE = Words(
+    general="Most of it joins arrays, which copies all of them each time: allocate the largest size once and write "
+    "each part to its place.",
+    pytorch="Most of it joins arrays (torch.cat), which copies all of them each time: allocate the largest size once "
+    "and write each part to its place, as for a cache that grows with each token.",
+    jax="Most of it joins arrays (jnp.concatenate), which copies all of them each time: allocate the largest size once "
+    "and write each part to its place (lax.dynamic_update_slice), as for a cache that grows with each token.",
 )
 
 
@@ -49,7 +53,7 @@ def conversions(case: Case) -> Iterator[Finding]:
         "conversions",
         f"Casts, copies and transposes take {100 * share:.0f} % of compute, {time.text}",
         saved,
-        FILLED_IN_PLACE if joins else ADVICE.of(case.framework),
+        (FILLED_IN_PLACE if joins else ADVICE).of(case.framework),
         evidence={"conversions_ns": round(time.device_ns), "kernels": classes["name"].head(5).to_list()},
         confidence="low",
         command="nsys2prv analyze RUN --show kernels,classes",

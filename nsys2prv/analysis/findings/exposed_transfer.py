@@ -159,7 +159,7 @@ def _together(case: Case) -> str:
     if both - alone < LOW.value * case.iteration_ns:
         return ""
     together, hosts = (f"{100 * gain / case.iteration_ns:.0f} %" for gain in (both, alone))
-    return f" Hosts and transfers that take no time would save {together}, hosts alone {hosts}."
+    return f" Without host work and transfers an iteration would take {together} less, without host work alone {hosts}."
 
 
 def _asynchronous(named: pl.DataFrame) -> bool:

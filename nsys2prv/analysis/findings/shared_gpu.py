@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.latecomers import shared_compute
 from nsys2prv.analysis.facts.time_slices import TimeSlices, time_slices
 from nsys2prv.analysis.facts.uneven_ranks import excess_by_step, uneven_rank
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
@@ -47,11 +48,11 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
 def _cost(case: Case, found: TimeSlices) -> float:
     """Return what a GPU of its own gains (ns of an iteration).
 
-    Where others wait for the rank, it is as much as the rank computes longer than the mean, or as equal shares gain:
-    then others are as late.
+    Where others wait for the rank and its only GPU, it is as much as the rank computes longer than the mean, or as
+    equal shares gain: then others are as late.
     """
     worst = uneven_rank(case)
-    if worst is None or found.ranks != (worst.member,):
+    if worst is None or found.ranks != (worst.member,) or len(shared_compute(case)[worst.member]) > 1:
         return found.lost_ns
     longer = float(excess_by_step(case, worst.member)["excess"].clip(lower_bound=0).sum()) / case.step_count
     return min(found.lost_ns, max(case.gain("imbalance=0"), longer))

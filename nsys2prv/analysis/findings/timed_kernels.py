@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nsys2prv.analysis.facts import timed_kernels as timed
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.timed_kernels import find_timed
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
@@ -21,7 +21,7 @@ ADVICE = Words(
 
 def timed_kernels(case: Case) -> Iterator[Finding]:
     """Yield the time in which kernels are launched only to be timed."""
-    if (found := timed.timed_kernels(case)) is None:
+    if (found := find_timed(case)) is None:
         return
     yield Finding(
         "timed-kernels",

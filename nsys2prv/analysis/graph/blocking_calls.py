@@ -108,7 +108,7 @@ def until_staged(run: Run) -> Run:
 def _launched_copies(run: Run) -> pl.DataFrame:
     """Return copies, with `work` (index in Run.work), `memory`, and row and start of the launching call."""
     named = run.work.select("task", "kind", "end", "memory", row="caller_row", start="launched").with_row_index("work")
-    return named.filter((pl.col("kind") == COPY) & (pl.col("row").is_not_null()))
+    return named.filter(pl.col("kind") == COPY, pl.col("row").is_not_null())
 
 
 def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:

@@ -14,8 +14,8 @@ from nsys2prv.model.stream_kinds import StreamKind
 def default_stream_edges(run: Run, streams: Streams) -> list[Edges]:
     """Return edges between work on the null stream of a context and that of its blocking streams, by order of launch.
 
-    Of the work of a stream between two launches on the null stream the first waits for the first launch, and the second
-    one for the last.
+    Between two launches on the null stream, the first work of each blocking stream waits for the earlier launch, and
+    the later launch waits for its last work.
     """
     works = run.stream_kinds.filter(pl.col("kind") != StreamKind.NON_BLOCKING)
     both = works.filter(pl.col("kind").n_unique().over("context") == 2)

@@ -26,8 +26,8 @@ PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.In
 SETTLING_REPLAYS = 2
 # Changes that `analyze` tries.
 STANDARD = tuple(map(parse_change, ("transfer=0", "imbalance=0", "launch=0", "delay=0", "host=0")))
-# Changes of which it tries both at once where the first hides what the second costs.
-TOGETHER = tuple(map(parse_change, ("transfer=0", "host=0")))
+# Changes that it tries both at once where busy hosts hide what transfers cost.
+HIDDEN_BY_HOSTS = tuple(map(parse_change, ("transfer=0", "host=0")))
 
 
 class Prediction(NamedTuple):

@@ -135,7 +135,8 @@ def test_transfers_gain_nothing_beside_a_host_that_is_busy(waits: str, named: bo
         assert found["exposed-transfer"].evidence["exposed_transfer_ns"] == pytest.approx(5.95e6, rel=0.01)
         # Kernels take 4 ms of the 10 ms that are left, and transfers the other 6 ms.
         assert found["exposed-transfer"].advice.endswith(
-            "hidden transfers gain. Hosts and transfers that take no time would save 60 %, hosts alone 40 %."
+            "hidden transfers gain. Without host work and transfers an iteration would take 60 % less, without host "
+            "work alone 40 %."
         )
 
 

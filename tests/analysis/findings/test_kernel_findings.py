@@ -221,6 +221,29 @@ def test_copies_that_join_arrays_are_advised_to_be_written_in_place(name: str, j
     assert findings_of(program(picture))["conversions"].advice.startswith("Most of it joins arrays") == joins
 
 
+def test_kernels_of_two_streams_with_an_event_behind_each_are_not_timed() -> None:
+    """Both streams record 240 events, as many as rows of 120 timed kernels have."""
+    both = [
+        f"k:{name}:k @{at + 0.1} {at + 1}-{at + 3}, cuda:cudaEventRecord {at + 0.2}-{at + 0.3}"
+        for n in range(120)
+        for at, name in ((5 + 6 * n, "a"), (8 + 6 * n, "b"))
+    ]
+    run = program(f"0| {', '.join(both)}, k:c:GEMM @800 800-990")
+    second = (pl.col("name").cast(pl.String) == "b").cast(pl.Int64)
+    streams = run._replace(work=run.work.with_columns(row=pl.col("row") + second))
+    assert "timed-kernels" not in findings_of(streams)
+
+
+def test_kernels_whose_events_a_stream_waits_for_are_not_timed() -> None:
+    """As XLA does, which records two events in each call of a function."""
+    calls = ", ".join(
+        f"k:a:k @{at} {at + 1}-{at + 3}, cuda:cuEventRecord {at + 3}-{at + 3.2}, "
+        f"cuda:cuEventRecord {at + 4}-{at + 4.2}, cuda:cuStreamWaitEvent {at + 5}-{at + 5.1}"
+        for at in range(5, 725, 6)
+    )
+    assert "timed-kernels" not in findings_of(program(f"0| {calls}, k:c:GEMM @800 800-990"))
+
+
 @pytest.mark.parametrize(
     ("records", "cleared", "named"),
     [(2, True, True), (2, False, True), (1, True, False), (0, True, False)],

@@ -99,6 +99,16 @@ def test_code_that_is_loaded_where_ffts_run_may_be_of_their_plans() -> None:
     assert "FFT" not in other.title + other.advice
 
 
+def test_code_that_another_thread_loads_each_time_is_told_from_new_shapes() -> None:
+    """Threads that start in each iteration load what others have, as of DataParallel."""
+    run = program("0| k:sdpa @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990")
+    loads = pl.col("name").cast(pl.String) == "cuLibraryLoadData"
+    nth = pl.when(loads).then(100 + loads.cum_sum()).otherwise("row").cast(pl.Int64)
+    found = findings_of(run._replace(calls=run.calls.with_columns(row=nth)))["host-bound"]
+    assert found.advice.startswith("Another thread loads it each time: keep threads")
+    assert not findings_of(run)["host-bound"].advice.startswith("Another thread")
+
+
 def test_attention_that_is_compiled_for_each_length_is_named() -> None:
     """cuDNN compiles its attention at run time. Attention of other libraries loads no code."""
     run = program("0| k:sdpa @0 5-100, cuda:cuLibraryLoadData 300-301, k @800 805-990")
@@ -108,7 +118,7 @@ def test_attention_that_is_compiled_for_each_length_is_named() -> None:
         return findings_of(run._replace(work=renamed))["host-bound"].advice
 
     compiled = advice("cudnn_generated_fort_native_sdpa_sm80")
-    assert compiled.startswith("cuDNN compiles its attention for each length: give it a few, or take another")
+    assert compiled.startswith("cuDNN compiles its attention for each length: pad to a few lengths, or")
     assert "Else: keep shapes the same" in compiled
     assert advice("fmha_cutlassF_bf16").startswith("Keep shapes the same")
 
