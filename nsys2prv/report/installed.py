@@ -8,7 +8,10 @@ from pathlib import Path
 
 
 def find_installed(program: str) -> Path | None:
-    """Return a program, such as `nsys`: that of NSYS_HOME (also its bin/ and target folder), else the one on PATH."""
+    """Return a program, such as `nsys`; None if it is not installed.
+
+    It is that of its home, such as NSYS_HOME (also of bin/ and target-linux-* there), else the one on PATH.
+    """
     if home := os.environ.get(f"{program.upper()}_HOME"):
         top = Path(home).absolute()
         folders = [top, top / "bin", *sorted(top.glob("target-linux-*"))]

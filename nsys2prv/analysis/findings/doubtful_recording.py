@@ -24,6 +24,15 @@ from nsys2prv.run.defects import Defect
 from nsys2prv.run.steady import begun_apart
 
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches."
+# Who takes part in communication: NCCL's calls say it in the payloads of their ranges, which exports leave out else.
+PAYLOADS = (
+    "Export the reports with --include-json true --include-blobs true, for they lack what NCCL calls say of their "
+    "communicators. Else give the reports of all ranks, recorded with --trace=cuda,nvtx."
+)
+ALL_RANKS = (
+    "Give the reports of all ranks, recorded with --trace=cuda,nvtx (and mpi), and export them with "
+    "--include-json true --include-blobs true."
+)
 SOME = (
     "Few of the rows, so that figures change little. Work that is queued when recording begins "
     "has no call: synchronize before that ({by})."
@@ -93,13 +102,16 @@ def _unmatched(case: Case) -> Iterator[Finding]:
     communicating = max(own.height, len(case.run.devices), 1)
     of_window = float(own["unmatched_ns"].sum()) / communicating / max(case.analysis.window.spans.total(), 1)
     severity: FindingSeverity = "high" if share >= MOSTLY_UNMATCHED.value else "medium"
+    by_operation = case.analysis.explanation.communication.filter(pl.col("operation") != ALL_OPERATIONS)
+    unmatched = by_operation.sort("unmatched_ns", "operation", descending=[True, False])
+    # NCCL kernels have a communicator by their payload, or where order tells it.
+    anonymous = int(unmatched.filter(pl.col("communicator").is_null())["unmatched_ns"].sum())
     yield Finding(
         "unmatched-communication",
-        f"{100 * share:.0f} % of the time in communication has no partner in the reports: waiting in it counts as "
-        "transfer, and predictions are doubtful",
+        f"{100 * share:.0f} % of the time in communication, mainly {unmatched['operation'][0]}, has no partner in the "
+        "reports: waiting in it counts as transfer, and predictions are doubtful",
         0.0,
-        "Give the reports of all ranks, recorded with --trace=cuda,nvtx (and mpi), and export them with "
-        "--include-json true --include-blobs true.",
+        PAYLOADS if 2 * anonymous > int(unmatched["unmatched_ns"].sum()) else ALL_RANKS,
         ranks=named_ranks(own.filter(pl.col("unmatched_ns") > 0)["rank"]),
         evidence={"communication_ns": own["ns"].sum(), "unmatched_ns": own["unmatched_ns"].sum()},
         command="nsys2prv analyze RUN --show waiting",

@@ -130,7 +130,8 @@ def test_communication_without_its_other_ranks_is_named(apart: int, named: bool)
     found = findings_of(run._replace(parts=parts_by_order(run, run.parts.clear())))
     assert ("unmatched-communication" in found) == named
     if named:
-        assert found["unmatched-communication"].title.startswith("100 % of the time in communication has no partner")
+        title = "100 % of the time in communication, mainly AllReduce, has no partner in the reports"
+        assert found["unmatched-communication"].title.startswith(title)
         assert (found["unmatched-communication"].ranks, found["unmatched-communication"].severity) == ((0, 1), "high")
 
 
@@ -139,6 +140,18 @@ def test_little_communication_without_its_other_ranks_is_of_low_severity() -> No
     found = findings_of(run._replace(parts=parts_by_order(run, run.parts.clear())))["unmatched-communication"]
     assert found.title.startswith("100 % of the time")
     assert found.severity == "low"
+
+
+@pytest.mark.parametrize(
+    ("known", "advice"),
+    [(True, "Give the reports of all ranks"), (False, "Export the reports with --include-json true")],
+)
+def test_communication_without_communicators_is_advised_to_be_exported_with_payloads(known: bool, advice: str) -> None:
+    run = program("0| k @0 5-400, n @10 400-905, wait 20-906")
+    none = pl.lit(None, pl.Int64)
+    parts = run.parts.with_columns(last=none, waited_for=none, communicator=pl.lit("world" if known else None, TEXT))
+    found = findings_of(run._replace(parts=parts, communicator_sizes={"world": 2}))["unmatched-communication"]
+    assert found.advice.startswith(advice)
 
 
 @pytest.mark.parametrize(("ranks", "family", "named"), [(0, "nccl", True), (0, "mpi", False), (1, "nccl", False)])
