@@ -76,7 +76,7 @@ def without_iterations(a: RunFigures, b: RunFigures, tested: Significance) -> st
         )
     if not same_marks(a, b):
         patterns, common = f"{a.iteration_pattern!r} in A, {b.iteration_pattern!r} in B", common_work(a.work, b.work)
-        known = f", and {common.text}" if a.work and b.work else ""
+        known = f", and in an iteration {common.text}" if a.work and b.work else ""
         return f"the iterations are of other work, {patterns}{known}; --iteration names an NVTX range of both{instead}"
     which = " and ".join(n for n, count in zip("AB", tested.iterations, strict=True) if not count)
     return f"no steady iterations in {which}; --iteration names their NVTX range"
@@ -106,7 +106,7 @@ def _without_test(a: RunFigures, b: RunFigures) -> str:
     if a.active_ns is None or b.active_ns is None:
         return ""
     recorded, common = Change(None, a.active_ns, b.active_ns, None), common_work(a.recorded_work, b.recorded_work)
-    known = f", in which {common.text}" if common.every else ""
+    known = f", and in all of that {common.text}" if common.every else ""
     return f" From the first activity to the last it takes {_times(recorded)}{known}."
 
 

@@ -125,12 +125,12 @@ def test_iterations_of_other_marks_and_work_do_not_compare(tmp_path: Path) -> No
     one = marked(tmp_path / "one.sqlite", 2, name="step", kernels=("gemm", "add"))
     other = marked(tmp_path / "other.sqlite", 3, name="turn", kernels=("gemm", "add"))
     found = nsys2prv.compare(one, other)
-    known = "none of the 2 kernels and graphs that both launch come equally often"
+    known = "in an iteration none of the 2 kernels and graphs that both launch come equally often"
     assert found.verdict.change == "unknown"
     assert f"'step #' in A, 'turn #' in B, and {known}; --iteration names an NVTX range" in found.verdict.text
     assert found.verdict.text.endswith(
-        " From the first activity to the last it takes 11.9 ms instead of 11.9 (+0.0 %), in which 2 of the 2 kernels "
-        "and graphs that both launch come equally often."
+        " From the first activity to the last it takes 11.9 ms instead of 11.9 (+0.0 %), and in all of that 2 of the 2 "
+        "kernels and graphs that both launch come equally often."
     )
     assert (
         "From the first" not in nsys2prv.compare(one, other, question=nsys2prv.Question("useful", "trace")).verdict.text
