@@ -16,8 +16,7 @@ from nsys2prv.analysis.interval_frames import at_longest
 
 # A round is the kernel that is timed, or that and a kernel that empties the cache before it (do_bench of Triton).
 LONGEST_TIMED_ROUND = 2
-RECORDS = r"^cu(?:da)?EventRecord"
-STREAM_WAITS = r"^cu(?:da)?StreamWaitEvent"
+EVENT_CALLS, STREAM_WAIT = r"^cu(?:da)?(?:EventRecord|StreamWaitEvent)", "StreamWaitEvent"
 
 
 class TimedKernels(NamedTuple):
@@ -85,8 +84,10 @@ def _with_calls(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
     `records`: how many events it records; `waits`: how often it lets a stream wait for one; `rounds`: how many rounds
     all kernels make that it launches then.
     """
-    calls = case.run.calls.filter(pl.col("kind") == "cuda").select("task", pl.col("name").cast(pl.String), at="start")
-    records, waits = (calls.filter(pl.col("name").str.contains(name)).drop("name") for name in (RECORDS, STREAM_WAITS))
+    name = pl.col("name").cast(pl.String)
+    calls = case.run.calls.filter(pl.col("kind") == "cuda", name.str.contains(EVENT_CALLS))
+    is_wait = name.str.contains(STREAM_WAIT, literal=True)
+    records, waits = (calls.filter(which).select("task", at="start") for which in (~is_wait, is_wait))
     launches = case.run.work.filter(pl.col("kind") == KERNEL).select("task", at="launched").drop_nulls()
     return rows.with_columns(
         records=_between(rows, records), waits=_between(rows, waits), rounds=_between(rows, launches) / rows["length"]
