@@ -6,7 +6,13 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.chief_gap import IdlePlaces, where_text
-from nsys2prv.analysis.facts.code_loading import advice_on_compiling, advice_on_loading, has_ffts, iterations_that_load
+from nsys2prv.analysis.facts.code_loading import (
+    advice_on_compiling,
+    advice_on_loading,
+    has_ffts,
+    iterations_that_load,
+    other_threads_load,
+)
 from nsys2prv.analysis.facts.fewer_launches import LAUNCH_LESS, advice_on_processes, gpus_of_a_thread
 from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
 from nsys2prv.analysis.facts.garbage import advice_on_garbage
@@ -69,9 +75,11 @@ def _loads_code(case: Case) -> Told | None:
     loading = iterations_that_load(case)
     if not loading:
         return None
+    why = f"as where kernels are compiled or tried for new shapes{', or plans of FFTs are made' * has_ffts(case)}"
+    if other_threads_load(case):
+        why = "by another thread each time"
     return (
-        f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, as where kernels are compiled "
-        f"or tried for new shapes{', or plans of FFTs are made' * has_ffts(case)}, and the device has no work",
+        f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, {why}, and the device has no work",
         f"{advice_on_processes(case)}{advice_on_loading(case)}",
     )
 

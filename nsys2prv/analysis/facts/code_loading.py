@@ -57,11 +57,11 @@ LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"
 def advice_on_loading(case: Case) -> str:
     """Return what to do about code that is loaded in the loop, first about libraries of the loop that load it."""
     keep = KEEP_SHAPES.of(case.framework)
-    again = _a_thread_loads_again(case)
+    others = other_threads_load(case)
     reasons = (
-        (not again, KEEP_THREADS),
+        (others, KEEP_THREADS),
         (has_ffts(case), KEEP_PLANS),
-        (again and _has_compiled_attention(case), FLASH_ATTENTION),
+        (_has_compiled_attention(case) and not others, FLASH_ATTENTION),
     )
     first = [advice.of(case.framework) for holds, advice in reasons if holds]
     return " ".join([*first, f"Else: {keep[0].lower()}{keep[1:]}" if first else keep])
@@ -82,9 +82,15 @@ def has_ffts(case: Case) -> bool:
     return bool((case.kernels["class"].cast(pl.String) == FFT).any())
 
 
-def _a_thread_loads_again(case: Case) -> bool:
-    """Return True if a thread loads code more than once in the window, or in the iterations that take longer."""
-    return bool(_loads(case).group_by("task", "row").len().select((pl.col("len") > 1).any()).item())
+def other_threads_load(case: Case) -> bool:
+    """Return True if another thread loads code in most iterations, and none in two, as where threads are started."""
+    start = pl.col("start")
+    by_thread = _loads(case).group_by("task", "row").agg(lasting=start.max() - start.min())
+    if by_thread.is_empty() or not case.analysis.window.iterations:
+        return False
+    threads, lasting = by_thread.group_by("task").len()["len"], by_thread["lasting"]
+    enough = max(2, RECURS.value * case.step_count)
+    return bool((threads >= enough).any() and (lasting < case.iteration_ns).all())
 
 
 def _has_compiled_attention(case: Case) -> bool:

@@ -105,8 +105,12 @@ def test_code_that_another_thread_loads_each_time_is_told_from_new_shapes() -> N
     loads = pl.col("name").cast(pl.String) == "cuLibraryLoadData"
     nth = pl.when(loads).then(100 + loads.cum_sum()).otherwise("row").cast(pl.Int64)
     found = findings_of(run._replace(calls=run.calls.with_columns(row=nth)))["host-bound"]
+    assert "code is loaded in 6 of 6 iterations, by another thread each time, and the device" in found.title
     assert found.advice.startswith("Another thread loads it each time: keep threads")
     assert not findings_of(run)["host-bound"].advice.startswith("Another thread")
+    once = pl.col("start") == pl.col("start").filter(loads).min()
+    single = findings_of(run._replace(calls=run.calls.filter(~loads | once)))["host-bound"]
+    assert "Another thread" not in single.advice
 
 
 def test_attention_that_is_compiled_for_each_length_is_named() -> None:
