@@ -1,4 +1,4 @@
-"""What a host does in place of launching, and what to do about it: titles and advice of the finding `host-bound`."""
+"""Work of a host in place of launching, and what to do about it: titles and advice of the finding `host-bound`."""
 
 from __future__ import annotations
 

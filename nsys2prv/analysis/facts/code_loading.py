@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.gaps import idle_gaps
@@ -82,6 +82,7 @@ def has_ffts(case: Case) -> bool:
     return bool((case.kernels["class"].cast(pl.String) == FFT).any())
 
 
+@once
 def other_threads_load(case: Case) -> bool:
     """Return True if another thread loads code in most iterations, and none in two, as where threads are started."""
     start = pl.col("start")

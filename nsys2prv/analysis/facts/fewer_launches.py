@@ -1,4 +1,4 @@
-"""How to launch less often for a device, and from a process for each GPU."""
+"""Advice to launch less often for a device, and from a process for each GPU."""
 
 from __future__ import annotations
 

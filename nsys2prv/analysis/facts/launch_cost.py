@@ -1,4 +1,4 @@
-"""What launches cost: time in which devices have nothing launched, or wait for ranks that have not launched."""
+"""The cost of launches: time in which devices have nothing launched, or wait for ranks that have not launched."""
 
 from __future__ import annotations
 

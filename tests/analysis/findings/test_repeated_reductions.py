@@ -75,11 +75,13 @@ def test_without_bytes_transfers_of_like_times_are_of_the_same_gradients(line: s
     assert ("repeated-reductions" in findings_of(unknown)) == found
 
 
-def test_forward_passes_that_reduce_are_tensor_parallel() -> None:
-    """The first reduction of each pass is of the main thread."""
+@pytest.mark.parametrize("known", [True, False])
+def test_forward_passes_that_reduce_are_tensor_parallel(known: bool) -> None:
+    """The first reduction of each pass is of the main thread, or of an unknown one."""
     run = accumulating()
     first = (pl.col("kind") == NCCL) & (pl.int_range(pl.len()).over("task", "kind") % 2 == 0)
-    own = run.work.with_columns(caller_row=pl.when(first).then(ROWS * pl.col("task")).otherwise("caller_row"))
+    other = ROWS * pl.col("task") if known else pl.lit(None, pl.Int64)
+    own = run.work.with_columns(caller_row=pl.when(first).then(other).otherwise("caller_row"))
     assert "repeated-reductions" not in findings_of(run._replace(work=own))
 
 
