@@ -90,7 +90,7 @@ def test_findings_are_listed_by_the_titles_of_the_code() -> None:
     table, *_ = by_name.split("\n\n")
     named = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)))
     assert [name for _, name in titles] == named
-    files = (*RULES.glob("*.py"), *FACTS.glob("*.py"))
+    files = (*RULES.glob("*.py"), *FACTS.rglob("*.py"))
     nodes = (node for f in files for node in ast.walk(ast.parse(f.read_text(encoding="utf-8"))))
     code = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     parts = (part.strip() for title, _ in titles for part in re.split(r"…|;| \(.*?\)", title))

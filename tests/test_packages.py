@@ -43,6 +43,7 @@ FOLDERS = {
         "matching",
         "recording",
     ),
+    "analysis/facts": ("ranks", "hosts", "communication", "devices"),
 }
 MODULES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
@@ -90,8 +91,17 @@ def test_folders_of_a_package_import_one_way(package: str) -> None:
     order = FOLDERS[package]
     found = {p.parent.name for p in (ROOT / "nsys2prv" / package).glob("*/__init__.py")}
     assert set(order) == found
-    pairs = [p for p in _pairs(2, package) if p[0] in order and p[1] in order]
+    parent = package.split("/")
+    pairs = [p for p in _pairs(len(parent) + 1, parent[-1]) if p[0] in order and p[1] in order]
     assert [text for one, other, text in pairs if order.index(one) > order.index(other)] == []
+
+
+def test_what_facts_are_made_of_imports_none_of_their_folders() -> None:
+    """A case and thresholds lie beside the folders of facts, and below them."""
+    folder = "nsys2prv.analysis.facts."
+    beside = [name for name in MODULES if name.startswith(folder) and name.count(".") == folder.count(".")]
+    in_folders = {name for name in MODULES if name.startswith(folder) and name.count(".") > folder.count(".")}
+    assert [f"{one} imports {other}" for one in beside for other in IMPORTS[one] & in_folders] == []
 
 
 def test_no_rule_imports_another_one() -> None:

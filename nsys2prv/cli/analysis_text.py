@@ -10,7 +10,7 @@ from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_json import device_values, fractions
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
-from nsys2prv.analysis.facts.functions_of_hosts import Seen, see_samples
+from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, see_samples
 from nsys2prv.analysis.host import HostTime
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean

@@ -10,7 +10,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.long_calls import calls_meanwhile
+from nsys2prv.analysis.facts.hosts.long_calls import calls_meanwhile
 from nsys2prv.analysis.facts.starved import IS_ALLOCATION, longest_at
 from nsys2prv.analysis.facts.thresholds import ALL_ALONG, ONE_PLACE
 from nsys2prv.analysis.findings.finding import Finding, named_ranks

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.host_on_path import loading, waiting_title
+from nsys2prv.analysis.facts.ranks.host_on_path import loading, waiting_title
 from nsys2prv.analysis.facts.starved import longest_at
 from nsys2prv.analysis.facts.thresholds import IN_TURN
 from nsys2prv.analysis.findings.finding import Finding

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.communication.repeated_passes import saved_by_reducing_once
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.repeated_passes import saved_by_reducing_once
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.facts.bubble import bubble
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.late_groups import find_group
-from nsys2prv.analysis.facts.latecomers import latecomer_devices, latecomer_ranks
-from nsys2prv.analysis.facts.message_operations import RECEIVES, SENDS
-from nsys2prv.analysis.facts.recurring_cause import recurring_causes
+from nsys2prv.analysis.facts.communication.message_operations import RECEIVES, SENDS
+from nsys2prv.analysis.facts.ranks.bubble import bubble
+from nsys2prv.analysis.facts.ranks.late_groups import find_group
+from nsys2prv.analysis.facts.ranks.latecomers import latecomer_devices, latecomer_ranks
+from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
+from nsys2prv.analysis.facts.ranks.uneven_ranks import cost_of_shares, uneven_rank
 from nsys2prv.analysis.facts.thresholds import LEAST_WAIT, NEARLY_ALL
-from nsys2prv.analysis.facts.uneven_ranks import cost_of_shares, uneven_rank
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.graph.critical_path import COMPUTE

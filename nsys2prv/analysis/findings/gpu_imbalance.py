@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.latecomers import latecomer_devices, shared_compute
-from nsys2prv.analysis.facts.longer_kernels import advice_on_longer
+from nsys2prv.analysis.facts.compute_times import shared_compute
+from nsys2prv.analysis.facts.ranks.latecomers import latecomer_devices
+from nsys2prv.analysis.facts.ranks.longer_kernels import advice_on_longer
+from nsys2prv.analysis.facts.ranks.uneven_ranks import uneven_rank
 from nsys2prv.analysis.facts.thresholds import LATE, MEDIUM
-from nsys2prv.analysis.facts.uneven_ranks import uneven_rank
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
 

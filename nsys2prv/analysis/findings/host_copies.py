@@ -9,8 +9,8 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.pageable_copies import PIN
-from nsys2prv.analysis.facts.round_trips import advice_on_round_trips
+from nsys2prv.analysis.facts.hosts.pinned_memory import PIN
+from nsys2prv.analysis.facts.hosts.round_trips import advice_on_round_trips
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import COPY, NCCL, TO_DEVICE, TO_HOST

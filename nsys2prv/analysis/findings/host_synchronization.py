@@ -8,8 +8,8 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.graphs_in_loop import advice_on_graphs, graphs_meanwhile
-from nsys2prv.analysis.facts.host_compute import computes_between_copies
+from nsys2prv.analysis.facts.hosts.graphs_in_loop import advice_on_graphs, graphs_meanwhile
+from nsys2prv.analysis.facts.hosts.host_compute import computes_between_copies
 from nsys2prv.analysis.facts.starved import longest_at
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.graph.polling import QUERIES

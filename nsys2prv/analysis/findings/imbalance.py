@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.latecomers import Latecomer, shared_compute
-from nsys2prv.analysis.facts.longer_kernels import advice_on_longer
-from nsys2prv.analysis.facts.shares_of_launches import SHARED
-from nsys2prv.analysis.facts.thresholds import PAUSED
-from nsys2prv.analysis.facts.time_slices import time_slices
-from nsys2prv.analysis.facts.uneven_ranks import (
+from nsys2prv.analysis.facts.compute_times import shared_compute
+from nsys2prv.analysis.facts.devices.time_slices import time_slices
+from nsys2prv.analysis.facts.ranks.latecomers import Latecomer
+from nsys2prv.analysis.facts.ranks.longer_kernels import advice_on_longer
+from nsys2prv.analysis.facts.ranks.shares_of_launches import SHARED
+from nsys2prv.analysis.facts.ranks.uneven_ranks import (
     cost_of_shares,
     excess_by_step,
     mean_worked,
@@ -19,6 +19,7 @@ from nsys2prv.analysis.facts.uneven_ranks import (
     uneven_rank,
     worked,
 )
+from nsys2prv.analysis.facts.thresholds import PAUSED
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.sentences import counted
 from nsys2prv.model.units import text_ms

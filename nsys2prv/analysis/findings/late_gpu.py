@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.chief_cause import chief_cause, host_work
-from nsys2prv.analysis.facts.latecomers import Latecomer, latecomer_devices
+from nsys2prv.analysis.facts.ranks.chief_cause import chief_cause, host_work
+from nsys2prv.analysis.facts.ranks.latecomers import Latecomer, latecomer_devices
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.model.units import text_ms

@@ -11,17 +11,17 @@ import polars as pl
 
 from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.facts.case import Case, usual
-from nsys2prv.analysis.facts.chief_cause import ChiefCause, chief_cause, delay_of, host_work
 from nsys2prv.analysis.facts.few_iterations import waiting_in_few
-from nsys2prv.analysis.facts.functions_of_hosts import Seen, seen_functions
-from nsys2prv.analysis.facts.late_groups import find_group
-from nsys2prv.analysis.facts.latecomers import Latecomer, gains_less, latecomer_ranks
-from nsys2prv.analysis.facts.lateness import Lateness, advice_on_lateness, in_messages, samples_of_host
-from nsys2prv.analysis.facts.longer_call import longer_call
-from nsys2prv.analysis.facts.recurring_cause import RecurringCause, recurring_causes
-from nsys2prv.analysis.facts.single_delays import advice_on_single_delay
+from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
+from nsys2prv.analysis.facts.ranks.chief_cause import ChiefCause, chief_cause, delay_of, host_work
+from nsys2prv.analysis.facts.ranks.late_groups import find_group
+from nsys2prv.analysis.facts.ranks.latecomers import Latecomer, gains_less, latecomer_ranks
+from nsys2prv.analysis.facts.ranks.lateness import Lateness, advice_on_lateness, in_messages, samples_of_host
+from nsys2prv.analysis.facts.ranks.longer_call import longer_call
+from nsys2prv.analysis.facts.ranks.recurring_cause import RecurringCause, recurring_causes
+from nsys2prv.analysis.facts.ranks.single_delays import advice_on_single_delay
+from nsys2prv.analysis.facts.ranks.uneven_ranks import uneven_host
 from nsys2prv.analysis.facts.thresholds import MEDIUM, PREDICTED
-from nsys2prv.analysis.facts.uneven_ranks import uneven_host
 from nsys2prv.analysis.findings.finding import Confidence, Finding
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING

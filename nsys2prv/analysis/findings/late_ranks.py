@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.late_groups import LateGroup, find_group
-from nsys2prv.analysis.facts.latecomers import gains_less
+from nsys2prv.analysis.facts.ranks.late_groups import LateGroup, find_group
+from nsys2prv.analysis.facts.ranks.latecomers import gains_less
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks

@@ -6,17 +6,18 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from nsys2prv.analysis.facts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.case import Case, usual
-from nsys2prv.analysis.facts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
-from nsys2prv.analysis.facts.elementwise_chains import advice_on_loops
+from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
+from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
-from nsys2prv.analysis.facts.fewer_launches import LAUNCH_LESS, advice_on_processes
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.functions_of_hosts import Seen
-from nsys2prv.analysis.facts.launch_cost import launch_cost, longest_host_wait
-from nsys2prv.analysis.facts.many_operations import advice_on_operations
-from nsys2prv.analysis.facts.rounds import advice_on_rounds
+from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
+from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
+from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes
+from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
+from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_wait
+from nsys2prv.analysis.facts.hosts.waits_of_hosts import WAITING, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
     BLOCKING,
@@ -27,7 +28,6 @@ from nsys2prv.analysis.facts.thresholds import (
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
 )
-from nsys2prv.analysis.facts.waits_of_hosts import WAITING, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, GRAPH
 from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.chief_gap import ChiefGap, chief_gap, seen_in_gap, where_text
-from nsys2prv.analysis.facts.code_loading import advice_on_loading, long_ones_load
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.functions_of_hosts import Seen
-from nsys2prv.analysis.facts.garbage import advice_on_garbage, garbage_collection
+from nsys2prv.analysis.facts.hosts.chief_gap import ChiefGap, chief_gap, seen_in_gap, where_text
+from nsys2prv.analysis.facts.hosts.code_loading import advice_on_loading, long_ones_load
+from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
+from nsys2prv.analysis.facts.hosts.garbage import advice_on_garbage, garbage_collection
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import EXPLAINS, MOST_NAMED, SAME_COUNT
 from nsys2prv.analysis.findings.finding import Finding

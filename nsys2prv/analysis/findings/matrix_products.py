@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.scalar_products import (
+from nsys2prv.analysis.facts.devices.scalar_products import (
     hardly_scalar,
     is_scalar_product,
     mainly_scalar,
     shares_of_scalar_products,
 )
+from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import TENSOR_ACTIVE, TENSOR_GAIN
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.model.words import few_ranks, short

@@ -9,12 +9,12 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.chief_gap import chief_gap, seen_in_gap, where_text
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.functions_of_hosts import see_samples, seen_functions
 from nsys2prv.analysis.facts.gaps import idle_gaps
+from nsys2prv.analysis.facts.hosts.chief_gap import chief_gap, seen_in_gap, where_text
+from nsys2prv.analysis.facts.hosts.functions_of_hosts import see_samples, seen_functions
+from nsys2prv.analysis.facts.hosts.system_calls import FILE_CALLS, OF_FILES, OF_PROCESSES, PROCESS_CALLS
 from nsys2prv.analysis.facts.launchers import os_calls_in_gaps
-from nsys2prv.analysis.facts.system_calls import FILE_CALLS, OF_FILES, OF_PROCESSES, PROCESS_CALLS
 from nsys2prv.analysis.facts.thresholds import ONE_PLACE, PAUSE
 from nsys2prv.analysis.findings.finding import Finding, severity_of
 from nsys2prv.analysis.interval_frames import covered_by

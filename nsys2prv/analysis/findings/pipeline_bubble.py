@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from nsys2prv.analysis.facts.bubble import bubble
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.ranks.bubble import bubble
 from nsys2prv.analysis.facts.thresholds import HOSTS_EMPTY, OF_SCHEDULE
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import NCCL

@@ -8,9 +8,9 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.kernel_families import PRODUCTS
-from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
-from nsys2prv.analysis.facts.repeated_passes import BACKWARD, OPTIMIZER
+from nsys2prv.analysis.facts.communication.repeated_passes import BACKWARD, OPTIMIZER
+from nsys2prv.analysis.facts.devices.kernel_families import PRODUCTS
+from nsys2prv.analysis.facts.devices.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.graph.critical_path import HOST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.repeated_passes import find_repeated
+from nsys2prv.analysis.facts.communication.repeated_passes import find_repeated
 from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms

@@ -8,7 +8,7 @@ from functools import cache, partial
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case, case_of
-from nsys2prv.analysis.facts.sampled_functions import sampled_functions
+from nsys2prv.analysis.facts.hosts.sampled_functions import sampled_functions
 from nsys2prv.analysis.findings.allocations import allocations
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.conversions import conversions

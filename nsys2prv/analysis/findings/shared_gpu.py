@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.latecomers import shared_compute
-from nsys2prv.analysis.facts.time_slices import TimeSlices, time_slices
-from nsys2prv.analysis.facts.uneven_ranks import excess_by_step, uneven_rank
+from nsys2prv.analysis.facts.compute_times import shared_compute
+from nsys2prv.analysis.facts.devices.time_slices import TimeSlices, time_slices
+from nsys2prv.analysis.facts.ranks.uneven_ranks import excess_by_step, uneven_rank
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks

@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.kernel_factors import kernel_factors
+from nsys2prv.analysis.facts.devices.kernel_factors import kernel_factors
 from nsys2prv.analysis.facts.thresholds import CLOCK_DROP, SLOW_KERNELS
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import Pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.stray_work import OWN_DEVICE, stray_work
+from nsys2prv.analysis.facts.ranks.stray_work import OWN_DEVICE, stray_work
 from nsys2prv.analysis.findings.finding import Finding, named_ranks, severity_of
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks

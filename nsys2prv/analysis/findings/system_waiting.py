@@ -7,15 +7,15 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.chief_cause import interpreter_lock
-from nsys2prv.analysis.facts.code_loading import advice_on_loading, iterations_that_load
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
-from nsys2prv.analysis.facts.functions_of_hosts import seen_functions
 from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time
-from nsys2prv.analysis.facts.host_on_path import in_system, waiting_title
+from nsys2prv.analysis.facts.hosts.code_loading import advice_on_loading, iterations_that_load
+from nsys2prv.analysis.facts.hosts.functions_of_hosts import seen_functions
+from nsys2prv.analysis.facts.hosts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.launchers import os_calls_in_gaps
+from nsys2prv.analysis.facts.ranks.chief_cause import interpreter_lock
+from nsys2prv.analysis.facts.ranks.host_on_path import in_system, waiting_title
 from nsys2prv.analysis.facts.starved import longest_at
-from nsys2prv.analysis.facts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.thresholds import IN_TURN, ONE_PLACE
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.devices.timed_kernels import find_timed
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.timed_kernels import find_timed
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.elementwise_chains import elementwise_chains
+from nsys2prv.analysis.facts.devices.elementwise_chains import elementwise_chains
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import CHAINS
 from nsys2prv.analysis.findings.finding import Finding

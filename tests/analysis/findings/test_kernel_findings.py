@@ -7,8 +7,8 @@ import pytest
 from programs import GOOD, UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.facts.case import case_of
-from nsys2prv.analysis.facts.elementwise_chains import elementwise_chains
-from nsys2prv.analysis.facts.scalar_products import SCALAR_NAMES
+from nsys2prv.analysis.facts.devices.elementwise_chains import elementwise_chains
+from nsys2prv.analysis.facts.devices.scalar_products import SCALAR_NAMES
 from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
 from nsys2prv.analysis.frames import STREAM_KIND, Hardware, Run
 from nsys2prv.model.stream_kinds import StreamKind

@@ -11,8 +11,8 @@ from programs import ALL_BUSY, UNIT, Generous, analysis_of, findings_of, program
 from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
-from nsys2prv.analysis.facts.latecomers import gains_less
-from nsys2prv.analysis.facts.recurring_cause import recurring_causes
+from nsys2prv.analysis.facts.ranks.latecomers import gains_less
+from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.frames import Run

@@ -12,9 +12,9 @@ from programs import UNIT, Generous, analysis_of, findings_of, of_processes, pro
 
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case, case_of
-from nsys2prv.analysis.facts.host_on_path import OnPath
-from nsys2prv.analysis.facts.latecomers import _awaited, latecomer_ranks
-from nsys2prv.analysis.facts.launch_cost import waiting_of_devices
+from nsys2prv.analysis.facts.hosts.launch_cost import waiting_of_devices
+from nsys2prv.analysis.facts.ranks.host_on_path import OnPath
+from nsys2prv.analysis.facts.ranks.latecomers import _awaited, latecomer_ranks
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.data_loading import data_loading

@@ -1,0 +1,47 @@
+"""Many short NCCL operations in a row: their launches cost more than what they send."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.communication.nccl_transfers import nccl_transfers
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import IN_ONE_ROW, MANY_OPERATIONS, SHORT_KERNEL
+
+MERGE = Words(
+    general="one buffer, ncclGroupStart",
+    pytorch="one buffer, larger bucket_cap_mb, torch.distributed._coalescing_manager",
+    jax="one array, XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=...",
+)
+
+
+def advice_on_operations(case: Case, rank: int | None = None) -> str:
+    """Return advice on short NCCL kernels if a rank (None: any) launches many in rows; else an empty text.
+
+    In a row, a kernel follows another one of its operation, and hardly anything computes between, as where gradients
+    or parameters are sent one by one. Without iterations the text is empty. Transfers count, not waiting for others.
+    """
+    if not case.analysis.window.iterations:
+        return ""
+    own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=None) == rank
+    operations = nccl_transfers(case).filter(own)
+    ranks = max(operations["task"].n_unique(), 1)
+    alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
+    follows = alike & (pl.col("between_ns") <= IN_ONE_ROW.value * pl.col("transfer_ns"))
+    # The first one of a row is in it, too.
+    rows = operations.filter((follows | follows.shift(-1).over("device")).fill_null(False))
+    each = _median(rows["transfer_ns"])
+    in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
+    if in_rows < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
+        return ""
+    in_a_row = "all" if round(in_rows) == round(count) else f"{in_rows:.0f}"
+    return (
+        f"A rank launches {count:.0f} NCCL kernels an iteration, {in_a_row} of them one after another "
+        f"({each / 1000:.0f} us each): merge what they send into fewer, larger messages ({MERGE.of(case.framework)})."
+    )
+
+
+def _median(ns: pl.Series) -> float:
+    """Return the median of times (ns), 0 of none."""
+    return float(ns.median() or 0)  # type: ignore[arg-type]

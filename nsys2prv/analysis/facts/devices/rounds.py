@@ -1,0 +1,110 @@
+"""Rounds: short sequences of kernels that a stream repeats many times, as in a loop over rows, cells or time steps."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from nsys2prv.analysis.facts.case import Case, once
+from nsys2prv.analysis.facts.devices.kernels_in_order import kernels_in_order
+from nsys2prv.analysis.facts.framework import Framework, Words
+from nsys2prv.analysis.facts.thresholds import LONGEST_ROUND, MANY_ROUNDS, PART_OF_LAUNCHES
+from nsys2prv.intervals.spans import Indices
+from nsys2prv.model.words import short
+
+MERGE = Words(
+    general="where a round does not need the result of the one before, launch one kernel for all of them (a dimension "
+    "more); else put many rounds into one CUDA graph or kernel",
+    pytorch="where a round does not need the result of the one before, compute all at once (a dimension more, "
+    "torch.bmm, torch.vmap); else put many rounds into one CUDA graph, or use a fused operator (torch.nn.LSTM, a scan)",
+    jax="where a round does not need the result of the one before, compute all at once (jax.vmap); else put the loop "
+    "into one jax.jit (lax.scan)",
+    cupy="where a round does not need the result of the one before, compute all at once (a dimension more); else put "
+    "many rounds into one CUDA graph or kernel of your own",
+)
+# Kernels of the recurrent layers of cuDNN, and what to do about them: a step needs the result of the one before, and
+# layers in half precision may run as one persistent kernel (PyTorch, torch.nn.LSTM).
+RECURRENT = r"RNNcell|(?:LSTM|GRU)_elementWise"
+OF_CUDNN = (
+    "they are steps of cuDNN's recurrent layers: take larger batches, half precision, for which cuDNN may run one "
+    "kernel for all steps, or put all steps into one CUDA graph"
+)
+# Ranges of XLA in the body of a loop (lax.scan, lax.while_loop) of one module. XLA launches its kernels one by one
+# unless command buffers hold WHILE (openxla/xla, pull request 19528).
+XLA_LOOP = "/while/body"
+OF_XLA = (
+    "XLA runs them as a loop of one jax.jit already, and launches each: do more in a round (larger batches, "
+    "lax.scan(..., unroll=8)), or let CUDA graphs hold the loop "
+    "(XLA_FLAGS=--xla_gpu_enable_command_buffer=FUSION,CUBLAS,WHILE)"
+)
+
+
+class Rounds(NamedTuple):
+    """Rounds of the same kernels in a row: how many kernels a round has, and all rounds together.
+
+    `first`: the position of the first kernel among all kernels, in order.
+    """
+
+    length: int
+    kernels: int
+    first: int
+
+
+def advice_on_rounds(case: Case, kernels: float) -> str:
+    """Return advice where many of the kernels are rounds of a loop; else an empty text.
+
+    `kernels`: of a device, an iteration.
+    """
+    ordered, found = kernels_in_order(case), rounds_of_streams(case)
+    looped = case.of_device(sum(one.kernels for one in found))
+    if looped < PART_OF_LAUNCHES.value * kernels:
+        return ""
+    usual = sorted(found, key=lambda one: one.kernels)[len(found) // 2]
+    names = ordered[usual.first : usual.first + usual.length].sort("ns", maintain_order=True)["name"].cast(pl.String)
+    longest, merge = names[-1], _merge(case, names, looped)
+    members = f"{usual.length} kernels (`{short(longest, 40)}` is the longest)"
+    sequence = members if usual.length > 1 else f"`{short(longest, 40)}`"
+    times = f"{usual.kernels // usual.length:,} times in a row"
+    return f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {merge}."
+
+
+def _merge(case: Case, names: pl.Series, looped: float) -> str:
+    """Return how to launch rounds of `names` at once. `looped`: their kernels, of a device, an iteration."""
+    if names.str.contains(RECURRENT).any():
+        return OF_CUDNN
+    if case.framework is Framework.JAX:
+        window = case.analysis.window
+        inside = case.run.ranges.filter(pl.col("start").is_between(window.start, window.end))
+        in_loop = int(inside["text"].cast(pl.String).str.contains(XLA_LOOP, literal=True).sum())
+        if 2 * case.of_device(in_loop) >= looped:
+            return OF_XLA
+    return MERGE.of(case.framework)
+
+
+@once
+def rounds_of_streams(case: Case) -> tuple[Rounds, ...]:
+    """Return the rounds that streams repeat in an iteration, by position in kernels_in_order."""
+    ordered = kernels_in_order(case)
+    numbered = ordered.select(pl.col("name").rank("dense"), pl.struct("device", "row", "repeat", "number").rle_id())
+    return tuple(find_rounds(*(numbers.to_numpy() for numbers in numbered)))
+
+
+def find_rounds(kernel: Indices, group: Indices) -> list[Rounds]:
+    """Find the rounds that repeat MANY_ROUNDS times in a row or more, each kernel in the shortest round that has it.
+
+    `kernel`: what each is, in order; `group`: rounds are within one. A sequence repeats after n where each element
+    equals the one n before it.
+    """
+    found, free = [], np.ones(len(kernel), dtype=bool)
+    for length in range(1, round(LONGEST_ROUND.value) + 1):
+        same = (kernel[length:] == kernel[:-length]) & (group[length:] == group[:-length])
+        same &= free[length:] & free[:-length]
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
+        begin, end = edges[::2], edges[1::2] + length
+        long = end - begin >= MANY_ROUNDS.value * length
+        for first, last in zip(begin[long].tolist(), end[long].tolist(), strict=True):
+            free[first:last] = False
+            found.append(Rounds(length, last - first, first))
+    return found

@@ -1,0 +1,115 @@
+"""The idle time that starves devices most: between which activities it lies, and in which range of the host."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import polars as pl
+
+from nsys2prv.analysis.facts.activity_names import activity
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.gaps import idle_gaps
+from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
+from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NEARLY_ALL, ONE_PLACE, PART_PLACE
+from nsys2prv.analysis.frames import tasks_of_devices
+from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
+from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.spans import Spans, union
+from nsys2prv.model.words import short
+
+
+class ChiefGap(NamedTuple):
+    """Idle times of devices between two activities: the names of these, and the innermost range that is mostly open.
+
+    `range`: empty without one; `share`: their part (of 1) of the time without launched work; `spans`: the idle times in
+    ns of the trace.
+    """
+
+    after: str
+    before: str
+    range: str
+    share: float
+    spans: Spans
+
+
+class IdlePlaces(NamedTuple):
+    """The places where devices have no launched work: the gap (None: many), and the host's range with most of it."""
+
+    gap: ChiefGap | None
+    range: str
+
+
+def chief_gap(case: Case, covered: Spans) -> ChiefGap | None:
+    """Return where at least half of the time without launched work lies; None where it lies at many places.
+
+    `covered`: the time that counts (ns of the trace).
+    """
+    return _chief(case, _gaps(case, covered), ONE_PLACE.value)
+
+
+def idle_places(case: Case, covered: Spans, long_ns: float) -> IdlePlaces:
+    """Return where a host that launches too slowly loses most.
+
+    Idle times of `long_ns` or more between the same activities count where they have PART_PLACE of the time.
+    """
+    gaps = _gaps(case, covered)
+    return IdlePlaces(_chief(case, gaps, PART_PLACE.value, long_ns), _range(case, gaps))
+
+
+def _chief(case: Case, gaps: pl.DataFrame, least_share: float, least_ns: float = 0) -> ChiefGap | None:
+    """Return the place with most of the idle times of `least_ns` or more; None if its share of all is too small."""
+    total = int(gaps["ns"].sum())
+    gaps = gaps.filter(pl.col("ns") >= least_ns)
+    by_place = gaps.group_by("after", "before").agg(pl.col("ns").sum()).sort("ns", "after", "before")
+    if by_place.is_empty() or by_place["ns"][-1] < least_share * total:
+        return None
+    after, before, ns = by_place.row(-1)
+    between = gaps.filter(pl.col("after") == after, pl.col("before") == before)
+    start, length = (between[c].to_numpy() for c in ("start", "ns"))
+    return ChiefGap(after, before, _range(case, between), ns / total, union(start, start + length))
+
+
+def seen_in_gap(case: Case, gap: ChiefGap | None, covered: Spans) -> Seen:
+    """Return what samples say of hosts in a gap; without one, in all the time that it was sought in, `covered`.
+
+    So they do where a gap with most of that time has too few samples.
+    """
+    seen = seen_functions(case, gap.spans) if gap else Seen()
+    enough = seen.samples >= FEWEST_SAMPLES.value or (gap and gap.share < ONE_PLACE.value)
+    return seen if enough else seen_functions(case, covered)
+
+
+def where_text(gap: ChiefGap | None) -> str:
+    """Return where to look for what the host does, to follow a verb; nothing where it does that at many places."""
+    if gap is None:
+        return ""
+    place = f" in `{short(gap.range, 40)}`" if gap.range else ""
+    share = "nearly all" if gap.share >= NEARLY_ALL.value else f"{100 * gap.share:.0f} %"
+    after, before = activity(gap.after), activity(gap.before)
+    between = f"between one {after} and the next" if after == before else f"after {after} and before {before}"
+    return f"{place} {between} ({share} of that time)"
+
+
+def _gaps(case: Case, covered: Spans) -> pl.DataFrame:
+    """Return task, start, `ns`, `after` and `before` of each idle time without launched work between two activities."""
+    axis, _, found = idle_gaps(case.analysis, covered)
+    start = found["start"].to_numpy()
+    around = activities_around(case.run.work, axis, found["end"].to_numpy())
+    times = {"start": axis.time(start), "ns": found["until"].to_numpy() - start}
+    placed = pl.DataFrame(times).with_columns(tasks_of_devices(case.run).gather(axis.group(start)))
+    return placed.hstack(around).drop_nulls(["after", "before"]).filter(pl.col("ns") > 0)
+
+
+def _range(case: Case, gaps: pl.DataFrame) -> str:
+    """Return the text of the innermost range, with `#` for numbers, that is open in most of some idle times.
+
+    The range of an iteration says nothing: empty for it.
+    """
+    numbered = gaps.sort("task", "start").with_row_index("gap").with_columns(end=pl.col("start") + pl.col("ns"))
+    ranges = open_ranges(numbered, case.analysis.main_ranges).join(numbered.select("gap", "ns"), on="gap")
+    by_text = ranges.group_by(text=pattern_of(pl.col("range"))).agg(pl.col("ns").sum()).sort("ns", "text")
+    mostly = by_text.filter(
+        pl.col("ns") >= ONE_PLACE.value * int(gaps["ns"].sum()),
+        pl.col("text").ne_missing(pl.lit(case.analysis.iteration_pattern)),
+    )
+    return "" if mostly.is_empty() else str(mostly["text"][-1])
