@@ -12,6 +12,8 @@ ADVICE = (
     "changes are transfer*F, launch*F, host*F, imbalance*F, delay*F, `rank N*F`, `rank N=median`, and NAME*F for "
     "kernels by family, class, name or phase; TARGET=0 is TARGET*0"
 )
+# The target of a change of the hosts' work.
+HOST = "host"
 
 
 class Change(NamedTuple):

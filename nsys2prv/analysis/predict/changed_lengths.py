@@ -14,7 +14,7 @@ from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.host_delays import without_delays
 from nsys2prv.analysis.graph.nodes import NO_NODE, end_node
-from nsys2prv.analysis.predict.change import ADVICE, Change
+from nsys2prv.analysis.predict.change import ADVICE, HOST, Change
 from nsys2prv.analysis.predict.model import Model
 from nsys2prv.analysis.predict.replay import Lengths, too_long
 from nsys2prv.errors import UsageError
@@ -187,7 +187,7 @@ def _as_median(model: Model, lengths: Lengths, task: int) -> Lengths:
 _SCALED: dict[str, Callable[[Model, Lengths, float], Lengths]] = {
     "transfer": _transfer,
     "launch": _launch,
-    "host": _host,
+    HOST: _host,
     "imbalance": _imbalance,
     "delay": _delay,
 }

@@ -29,16 +29,18 @@ class AfterCalls(NamedTuple):
 class Model(NamedTuple):
     """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
 
-    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat, in order of these: it
-    lasts from the earliest `first` to the latest `last`; `kept`: the iterations that count, as (number, repeat), empty:
-    all; `phases`: the phase of each work (null: none); `slowdown`: contention; `after_calls`: made once, as each replay
-    needs them again.
+    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat, in order of
+    these: it lasts from the earliest `first` to the latest `last`; `tails`: number, repeat and tail_ns, how long
+    the host of an iteration goes on after its last mark; `kept`: the iterations that count, as (number, repeat),
+    empty: all; `phases`: the phase of each work (null: none); `slowdown`: contention; `after_calls`: made once, as
+    each replay needs them again.
     """
 
     run: Run
     graph: Graph
     host_delays: pl.DataFrame
     marks: pl.DataFrame
+    tails: pl.DataFrame
     kept: tuple[tuple[int, int], ...]
     phases: pl.Series
     slowdown: Slowdown
@@ -52,7 +54,8 @@ def model_of(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame, wi
     slow = slowdown(run, ready_times(graph, graph.time), launched)
     delays, named = host_delays(run, graph, steps), _phases(numbered, main)
     marks = _marks(graph, launched, steps)
-    return Model(run, graph, delays, marks, window.iterations, named, slow, find_after_calls(run, graph))
+    tails = _tails(graph, marks, steps)
+    return Model(run, graph, delays, marks, tails, window.iterations, named, slow, find_after_calls(run, graph))
 
 
 def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -66,6 +69,15 @@ def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.Data
         instants = phases.projected(graph.instants.select("task", "node", launched="time"), steps)
         marks = instants.select("number", "repeat", first="node", last="node")
     return marks.sort("repeat", "number")
+
+
+def _tails(graph: Graph, marks: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return `tails` of a model, by `steps` (OCCURRENCE): the host of an optimizer on the CPU goes on for long."""
+    key = ["number", "repeat"]
+    last = marks.select(*key, last=pl.Series(graph.time[marks["last"].to_numpy()], dtype=pl.Int64))
+    ends = steps.group_by(key).agg(pl.col("end").max())
+    both = last.group_by(key).agg(pl.col("last").max()).join(ends, on=key, how="left")
+    return both.select(*key, tail_ns=(pl.col("end") - pl.col("last")).clip(lower_bound=0).fill_null(0))
 
 
 def _phases(work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:

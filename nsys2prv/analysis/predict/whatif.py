@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ import polars as pl
 
 from nsys2prv.analysis.communication.contention import beside_communication
 from nsys2prv.analysis.iterations.window import iterations_frame
-from nsys2prv.analysis.predict.change import Change, parse_change
+from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.changed_lengths import changed_lengths
 from nsys2prv.analysis.predict.joins import find_joins
 from nsys2prv.analysis.predict.model import Model, ready_times
@@ -19,8 +20,9 @@ from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, narrow, 
 from nsys2prv.intervals.spans import Times, first_of_equals
 from nsys2prv.model.schemas import to_schema
 
-# Iterations and their times (ns): from the begin of an iteration to that of the next one, or to its own end without a
-# next one. Without iterations there is one row, with null, for all of the run.
+# Iterations and their times (ns): from the begin of an iteration to that of the next one; without a next one to its own
+# end, on the device or on the host, whichever comes later. Without iterations there is one row, with null, for all of
+# the run.
 PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.Int64(), "predicted_ns": pl.Int64()}
 # How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
 SETTLING_REPLAYS = 2
@@ -73,7 +75,7 @@ class Prediction(NamedTuple):
 def predict(model: Model, scenarios: Sequence[Sequence[Change]]) -> list[Prediction]:
     """Predict each scenario, a list of changes made together. Raises UsageError for a target that the run lacks."""
     times = _settled(_Scenarios(model, [(), *scenarios]))
-    measured = _iteration_times(model, model.graph.time)
+    measured = _iteration_times(model, model.graph.time, ())
     as_measured = _predicted(measured, times[0])
     lasting = as_measured.filter(pl.col("measured_ns") > 0)
     error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
@@ -141,7 +143,7 @@ def _settled(scenarios: _Scenarios) -> list[pl.DataFrame]:
     for turn in range(turns + 1):
         again = []
         for n, times in zip(moved, replay(joins, [partial(scenarios.lengths, n) for n in moved]), strict=True):
-            found[n] = _iteration_times(model, times)
+            found[n] = _iteration_times(model, times, scenarios.changes[n])
             if turn < turns and scenarios.adapt(n, times):
                 again.append(n)
         moved = again
@@ -165,8 +167,8 @@ def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     return to_schema(both, PREDICTED)
 
 
-def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
-    """Return iteration, repeat and ns of the iterations that count, by the nodes' times."""
+def _iteration_times(model: Model, times: Times, changes: Sequence[Change]) -> pl.DataFrame:
+    """Return iteration, repeat and ns of the iterations that count, by the nodes' times under some changes."""
     if model.marks.is_empty():
         counted = model.graph.of_work_or_all(times)
         whole = int(counted.max() - counted.min()) if len(counted) else 0
@@ -181,7 +183,10 @@ def _iteration_times(model: Model, times: Times) -> pl.DataFrame:
     following = pl.when(pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1).then(
         pl.col("start").shift(-1).over("repeat")
     )
-    timed = spans.select("repeat", iteration="number", ns=pl.coalesce(following, "end") - pl.col("start"))
+    of_hosts = prod(change.factor for change in changes if change.target == HOST)
+    spans = spans.join(model.tails, on=key, how="left", maintain_order="left")
+    own_end = pl.col("end") + (of_hosts * pl.col("tail_ns")).round().cast(pl.Int64)
+    timed = spans.select("repeat", iteration="number", ns=pl.coalesce(following, own_end) - pl.col("start"))
     timed = timed.sort("repeat", "iteration")
     if not model.kept:
         return timed
