@@ -168,6 +168,9 @@ MEMORY_FULL = Threshold(
     0.9, "of the memory", "beside it lie the context, libraries and fragments, 1 to 3 GB that are not recorded"
 )
 WAITS_IN_GRAPH = Threshold(2, "waits an iteration", "a single one, as for the loss, may stay outside of a CUDA graph")
+WAITS_OF_KERNELS = Threshold(
+    0.1, "of the kernels", "without iterations: a program that waits after a few kernels does so in its loop"
+)
 WAITS_MORE = Threshold(2, "times those of other ranks", "hosts that do the same wait about as often")
 LATENCY_KERNEL = Threshold(10_000, "ns", "shorter kernels are bound by their latency, whatever their grid")
 SMALL_GRIDS_SAVED = Threshold(

@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.repeated_passes import saved_by_reducing_once
+from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
@@ -80,7 +81,9 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         f"Transfers ({chief.names}) are not hidden: an ideal network would save {text_ms(rest)} {case.unit}"
         f"{' beyond what fewer collectives save' if fewer else ''}{in_turn}, a real one about half",
         ATTAINABLE.value * rest,
-        ADVICE_PROGRESS if _asynchronous(chief.table) else _advice(case, chief.kind, exposed),
+        ADVICE_PROGRESS
+        if _asynchronous(chief.table)
+        else f"{advice_on_shared_norms(case)}{_advice(case, chief.kind, exposed)}",
         evidence={
             "operation": chief.names,
             "gain_without_transfers_ns": round(gain),

@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.message_operations import RECEIVES, SENDS
+from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
 from nsys2prv.analysis.facts.ranks.bubble import bubble
 from nsys2prv.analysis.facts.ranks.late_groups import find_group
 from nsys2prv.analysis.facts.ranks.latecomers import latecomer_devices, latecomer_ranks
@@ -92,7 +93,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         "exposed-waiting",
         waited,
         cost,
-        reason.advice,
+        f"{advice_on_shared_norms(case)}{reason.advice}",
         ranks=named_ranks(names, worst_first=True),
         evidence={
             "exposed_waiting_ns": round(exposed),

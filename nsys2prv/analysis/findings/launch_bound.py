@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
 from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
@@ -27,6 +28,7 @@ from nsys2prv.analysis.facts.thresholds import (
     ONE_PAUSE,
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
+    WAITS_OF_KERNELS,
 )
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, GRAPH
@@ -128,11 +130,13 @@ def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, 
     # How to launch the rounds of a loop at once is all that the general advice would say.
     rounds = "" if graphs or loops else advice_on_rounds(case, kernels)
     launch_less = " ".join(filter(None, (operations, rounds or graphs or LAUNCH_LESS.of(case.framework))))
+    # The waits of a host for these are theirs.
+    first = advice_on_shared_norms(case) or _advice_on_waits(case, kernels)
     single = round(kernels) == 1
     many = f"{kernels:,.0f} kernel{'s' * (not single)} of {median / 1000:.1f} us leave{'s' * single}"
     return (
         f"Launch-bound: {many} the device without work",
-        f"{advice_on_processes(case)}{_advice_on_places(places, seen)}{_advice_on_waits(case)}{loops}{launch_less}",
+        f"{advice_on_processes(case)}{_advice_on_places(places, seen)}{first}{loops}{launch_less}",
     )
 
 
@@ -153,20 +157,24 @@ def _advice_on_places(places: IdlePlaces, seen: Seen) -> str:
     return f"Most of that time is in `{short(busiest, 40)}`: begin there. " if busiest else ""
 
 
-def _advice_on_waits(case: Case) -> str:
-    """Return advice on waits for the device, which no CUDA graph can hold: of all ranks, or mostly of one."""
+def _advice_on_waits(case: Case, kernels: float) -> str:
+    """Return advice on waits for the device, which no CUDA graph can hold: of all ranks, or mostly of one.
+
+    `kernels`: on a device. Without iterations only many waits are those of a loop.
+    """
     waits = waits_by_rank(case, usually=True)
     # A rank that saves for all is late, and does so in few iterations.
     waits = {r: n for r, n in waits.items() if not (waits_more(waits, r) and copies_data(case, r, usually=True))}
     mean = sum(waits.values()) / max(len(waits), 1)
-    if mean < WAITS_IN_GRAPH.value:
+    each = bool(case.analysis.window.iterations)
+    if mean < max(WAITS_IN_GRAPH.value, 0 if each else WAITS_OF_KERNELS.value * kernels):
         return ""
     most = max(waits, key=lambda rank: waits[rank])
     of_one = waits_more(waits, most)
-    whose = f"{waits[most]:.0f} waits of rank {most}'s host" if of_one else f"{mean:.0f} waits of the host"
+    whose = f"{waits[most]:,.0f} waits of rank {most}'s host" if of_one else f"{mean:,.0f} waits of the host"
+    when = "in an iteration" if each else case.unit
     return (
-        f"First remove the {whose} for the device in an iteration ({WAITING.of(case.framework)}): no CUDA graph can "
-        "hold them. "
+        f"First remove the {whose} for the device {when} ({WAITING.of(case.framework)}): no CUDA graph can hold them. "
     )
 
 

@@ -16,6 +16,7 @@ from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
+from nsys2prv.analysis.frames import WORK, Run
 
 
 @pytest.mark.parametrize(("kind", "name"), [("s", "pipeline-bubble"), ("x", "exposed-waiting")])
@@ -227,3 +228,27 @@ def test_the_rate_of_transfers_is_of_those_with_known_bytes() -> None:
         for one in (run, run._replace(parts=lacking, work=unknown))
     ]
     assert rates[0] == rates[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("kernel", "named"),
+    [("batch_norm_reduce_statistics_kernel", True), ("batch_norm_collect_statistics_kernel", False)],
+)
+def test_layers_that_normalize_over_all_ranks_are_named(kernel: str, named: bool) -> None:
+    """Where hosts are busy, and where transfers take the time."""
+    layer = "k @{0} {1}-{2}, n @{0} {2}-{3}, k:{kernel} @{0} {3}-{4}"
+    begins = [9 * n for n in range(110)]
+    of_hosts = ", ".join(layer.format(t, t + 1, t + 2, t + 3, t + 4, kernel=kernel) for t in begins)
+    of_network = ", ".join(layer.format(0, t + 1, t + 2, t + 8, t + 9, kernel=kernel) for t in begins) + ", wait 10-990"
+    says = "Each rank normalizes 110 times an iteration over the batches of all ranks (SyncBatchNorm)"
+    busy, sends = (program(f"0| {line}\n1| {line}") for line in (of_hosts, of_network))
+    assert (says in findings_of(_with_underscores(busy))["launch-bound"].advice) == named
+    assert (says in findings_of(_with_underscores(sends))["exposed-transfer"].advice) == named
+    alone = program(f"0| {of_hosts.replace('n @', 'k @')}")
+    assert says not in findings_of(_with_underscores(alone))["launch-bound"].advice
+
+
+def _with_underscores(run: Run) -> Run:
+    """Return a run with underscores in the names of kernels, which a program draws as blanks."""
+    name = pl.col("name").cast(pl.String).str.replace_all(" ", "_").cast(WORK["name"])
+    return run._replace(work=run.work.with_columns(name))

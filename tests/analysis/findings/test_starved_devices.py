@@ -30,6 +30,16 @@ def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, .
     assert "waits of the host" not in of_two, "1.5 times on average"
 
 
+@pytest.mark.parametrize(("apart", "named"), [(5, True), (50, False)])
+def test_without_iterations_many_waits_are_those_of_a_loop(apart: int, named: bool) -> None:
+    kernels = [f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)]
+    waits = [f"synchronization:Stream_synchronize {9 * n + 2.5}-{9 * n + 2.7}" for n in range(0, 110, apart)]
+    run = program(f"0| {', '.join([*kernels, *waits])}")
+    advice = findings_of(run._replace(ranges=run.ranges.clear()))["launch-bound"].advice
+    says = f"First remove the {6 * len(waits)} waits of the host for the device in the window"
+    assert (says in advice, "waits of the host" in advice) == (named, named)
+
+
 @pytest.mark.parametrize(
     ("call", "says"),
     [

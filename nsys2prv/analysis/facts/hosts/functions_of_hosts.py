@@ -31,7 +31,7 @@ COMPILERS = r"^lib(?:nvrtc|nvJitLink|nvptxcompiler|nvvm|nvidia-(?:ptxjitcompiler
 LIBRARIES = (
     (re.compile(r"lib(?:gomp|iomp5|omp)\b"), "OpenMP: operators that compute on the CPU"),
     (re.compile(r"lib(?:mkl|openblas|blas)"), "operators that compute on the CPU"),
-    (re.compile(r"libcupti\b"), "the profiler"),
+    (re.compile(r"libcupti\b|libToolsInjection"), "the profiler"),
     (re.compile(r"libcuda\b"), "CUDA's driver"),
     (re.compile(COMPILERS), "compiling kernels"),
     (re.compile(INTERPRETER), "the interpreter"),

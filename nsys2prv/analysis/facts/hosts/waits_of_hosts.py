@@ -54,13 +54,11 @@ COPY_LESS = Words(
 
 
 def waits_by_rank(case: Case, usually: bool = False) -> dict[int, float]:
-    """Return how often the threads that launch kernels of a rank wait for its devices (an iteration); else empty.
+    """Return how often the threads that launch kernels of a rank wait for its devices: an iteration, or in the window.
 
     Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
     `usually`: in an iteration that is not long, as those with a checkpoint are.
     """
-    if not case.analysis.window.iterations:
-        return {}
     kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row").is_not_null())
     threads = kernels.select("task", row="caller_row").unique()
     waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
@@ -96,7 +94,7 @@ def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
 
 def advice_on_waits(case: Case, rank: int) -> str:
     """Return what to do about a host that waits for its device far more often than others; else an empty text."""
-    more = waits_more(waits_by_rank(case), rank)
+    more = waits_more(waits_by_rank(case), rank) if case.analysis.window.iterations else None
     if more is None:
         return ""
     if copies_data(case, rank):

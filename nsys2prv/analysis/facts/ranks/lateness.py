@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations
 from nsys2prv.analysis.facts.communication.message_operations import MESSAGES, SENDS
+from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.hosts.code_loading import advice_on_compiling
@@ -136,7 +137,8 @@ def _advice_on_host(case: Case, late: Lateness, seen: Seen, in_few: str) -> str:
         or advice_on_operations(case, rank)
         or advice_on_launches(case, rank)
         or (advice_on_call(case, call, seen, rank) if call else "")
-        or f"{_if_all_are_slow(case, late)} what the host of rank {rank} does before {before}: "
+        or f"{advice_on_shared_norms(case)}"
+        f"{_if_all_are_slow(case, late)} what the host of rank {rank} does before {before}: "
         f"{seen.text or causes}"
         f"{advice_on_compiling(case, seen) or advice_on_garbage(case, seen, in_few)}.{posted}"
     )

@@ -49,6 +49,7 @@ def test_functions_of_the_launching_thread_are_named() -> None:
     [
         ("libgomp.so.1", "libgomp (OpenMP: operators that compute on the CPU; functions unknown)"),
         ("libcupti.so.13", "libcupti (the profiler; functions unknown)"),
+        ("libToolsInjection64.so", "libToolsInjection64 (the profiler; functions unknown)"),
         ("python3.12", "python3.12 (the interpreter; functions unknown)"),
         ("libcudart.so.13", "libcudart (functions unknown)"),
     ],
