@@ -152,6 +152,12 @@ def test_again_only_what_changed_is_translated(change: Any, root: Path, tmp_path
     assert (out / "one.prv").read_bytes() == (tmp_path / "alone.prv").read_bytes()
 
 
+def test_a_dry_run_has_the_record_of_what_is_up_to_date(root: Path, tmp_path: Path) -> None:
+    done = batch(root, tmp_path / "out", settings=FEW)
+    planned = batch(root, tmp_path / "out", settings=FEW, dry_run=True)
+    assert [run.record for run in planned.runs] == [run.record for run in done.runs]
+
+
 @pytest.mark.parametrize("types", ["sqlite, hdf", "sqlite, parquetdir"])
 def test_what_a_batch_exports_is_no_change(types: str, tmp_path: Path) -> None:
     """Neither a new export nor one in the place of an old one; a report that is recorded again is."""

@@ -140,35 +140,49 @@ class _Batch:
         """Return the action that a run needs, judged without reading its reports."""
         inputs = inputs_of(run.reports, self.root)
         why = self._why(run, inputs)
-        if why and (error := self._refused(run)) is not None:
+        if why is None:
+            return self._kept(run)
+        if (error := self._refused(run)) is not None:
             return Attempt(run.name, "failed", why, self._record(inputs, outcome="failed", error=error))
-        return Attempt(run.name, "to do" if why else "kept", why or "up to date", self._record(inputs))
+        return Attempt(run.name, "to do", why, self._record(inputs))
 
     def translate(self, runs: Sequence[RunReports]) -> tuple[Attempt, ...]:
         """Translate the runs that need it."""
+        self._forget_lost(runs)
+        attempts, jobs = self._begun(runs)
+        # From here on the files in the place of these traces are ours, even if this batch is killed.
+        self.manifest.write()
+        if jobs:
+            attempts |= self._ended(jobs)
+        return tuple(attempts[run.name] for run in runs)
+
+    def _begun(self, runs: Sequence[RunReports]) -> tuple[dict[str, Attempt], list[RunJob]]:
+        """Return the attempts of runs that are up to date or cannot be written, and jobs for the others.
+
+        The manifest has the others as begun.
+        """
         attempts: dict[str, Attempt] = {}
         jobs: list[RunJob] = []
-        self._forget_lost(runs)
         for run in runs:
             inputs = inputs_of(run.reports, self.root)
             why = self._why(run, inputs)
-            known = self.manifest.records.get(run.name)
-            if why is None and known is not None:
-                attempts[run.name] = Attempt(run.name, "kept", "up to date", known)
+            if why is None:
+                attempts[run.name] = self._kept(run)
                 continue
             _make(self._stem(run).parent)
+            known = self.manifest.records.get(run.name)
             former = known.outputs if known else {}
-            job = RunJob(run, why or "", inputs, former, self._stem(run), self.settings, self._address())
+            job = RunJob(run, why, inputs, former, self._stem(run), self.settings, self._address())
             if (error := self._refused(run)) is not None:
                 attempts[run.name] = self._failed(job, error, job.former)
             else:
                 jobs.append(job)
                 self.manifest.records[run.name] = self._record(inputs, outputs=job.former)
-        if not jobs:
-            self.manifest.write()
-            return tuple(attempts[run.name] for run in runs)
-        # From here on the files in the place of these traces are ours, even if this batch is killed.
-        self.manifest.write()
+        return attempts, jobs
+
+    def _ended(self, jobs: Sequence[RunJob]) -> dict[str, Attempt]:
+        """Return the attempts of jobs, by run. The manifest is written after each of them."""
+        attempts = {}
         execution = self.settings.execution
         with closing(results(jobs, execution)) as translated:
             for job, result in Progress(execution.quiet).track("translating runs", translated, len(jobs)):
@@ -179,7 +193,7 @@ class _Batch:
                     done = self._done(job, result)
                 attempts[job.run.name] = done
                 self.manifest.write()
-        return tuple(attempts[run.name] for run in runs)
+        return attempts
 
     def gone(self, runs: Sequence[RunReports]) -> tuple[str, ...]:
         """Return the names of runs that have a trace and no reports any more."""
@@ -261,6 +275,9 @@ class _Batch:
 
     def _record(self, inputs: tuple[Input, ...], **values: Any) -> Record:
         return Record(inputs, self.options, self.version, **values)
+
+    def _kept(self, run: RunReports) -> Attempt:
+        return Attempt(run.name, "kept", "up to date", self.manifest.records[run.name])
 
     def _done(self, job: RunJob, figures: Mapping[str, Any]) -> Attempt:
         outputs = self._written(job)
