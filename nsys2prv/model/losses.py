@@ -111,7 +111,7 @@ class Loss(Enum):
     NO_SEND = Severity.LOST, "receives without their send in the reports"
     NO_RANK = Severity.LOST, "ends of messages of processes whose rank on the communicator is not known"
     NO_PEER = Severity.LOST, "ends of messages of which the report lacks the other rank, the tag or the number"
-    CLAIMED_TWICE = Severity.LOST, "ends of messages that two processes claim"
+    CLAIMED_TWICE = Severity.LOST, "ends of messages that two processes claim, or one has twice"
     NO_PROFILE = Severity.LOST, "kernels that no file of --ncu has, nor another of their class"
     ESTIMATE_TOO_LARGE = (
         Severity.LOST,

@@ -67,6 +67,13 @@ def test_two_processes_that_claim_one_end_give_one_message() -> None:
     assert counts.left == {("mpi", Loss.CLAIMED_TWICE): 1}
 
 
+def test_an_end_that_comes_twice_gives_one_message_and_the_other_is_counted() -> None:
+    send, receive = message(0, 1)
+    found, counts = match_messages(joined([send, send, receive]))
+    assert found.height == 1
+    assert counts.left == {("mpi", Loss.CLAIMED_TWICE): 1}
+
+
 def test_a_process_of_unknown_rank_matches_nothing() -> None:
     send, receive = message(0, 1)
     found, counts = match_messages(joined([{**send, "rank": UNKNOWN_NUMBER}, receive]))

@@ -85,7 +85,7 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, MatchCounts]:
     """Join ends (JOINED) to messages: family, time, row, received, to_row, size, tag. No end is matched twice.
 
     Return also how many ends are in none of them, by family and loss: of unknown rank or peer, of a message that
-    another process claims, without their other end.
+    another end claims, without their other end.
     """
     counts = MatchCounts()
     sides = ends.filter(pl.col("kind").is_in([SEND, RECEIVE]))
@@ -97,8 +97,9 @@ def match_messages(ends: pl.DataFrame) -> tuple[pl.DataFrame, MatchCounts]:
     lacking = pl.any_horizontal(pl.col(MESSAGE_KEY).is_null())
     counts.leave(numbered.filter(lacking), Loss.NO_PEER)
     ordered = numbered.filter(~lacking).sort("task", "row", "time", "size")
-    once = ordered.unique(["kind", *MESSAGE_KEY], keep="first", maintain_order=True)
-    counts.leave(ordered.join(once, on=["kind", *MESSAGE_KEY, "task", "row", "time"], how="anti"), Loss.CLAIMED_TWICE)
+    is_first = ordered.select(pl.struct("kind", *MESSAGE_KEY).is_first_distinct()).to_series()
+    once = ordered.filter(is_first)
+    counts.leave(ordered.filter(~is_first), Loss.CLAIMED_TWICE)
     sends = once.filter(is_send)
     receives = once.filter(~is_send)
     other = receives.select(*MESSAGE_KEY, received="time", to_row="row", received_size="size")
