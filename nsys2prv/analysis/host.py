@@ -44,22 +44,9 @@ def host_efficiency(run: Run, window: Spans, waits: pl.DataFrame) -> HostEfficie
 
     Without a call of any rank there are none. `waits`: see device_waits.
     """
-    total = window.total()
-    main = main_rows(run.calls).filter(pl.col("task").is_in(run.rank_tasks))
-    own, waits = (
-        calls.join(main, on=["task", "row"], how="semi", maintain_order="left") for calls in (run.calls, waits)
-    )
-    axis = axis_over(window, len(run.tasks))
-    tasks = np.array(run.rank_tasks if main.height else (), dtype=np.int64)
-    mpi, both, waiting = (
-        axis.sums(covered_by(axis, calls, "task", window))[tasks].tolist()
-        for calls in (own.filter(kind=MPI), own.filter(pl.col("kind").is_in([MPI, "cuda"])), waits)
-    )
-    times = [
-        HostTime(run.rank(task), in_mpi, in_both - in_mpi, waited)
-        for task, in_mpi, in_both, waited in zip(tasks.tolist(), mpi, both, waiting, strict=True)
-    ]
-    outside_mpi, useful = [total - ns for ns in mpi], [total - ns for ns in both]
+    times, total = _times_of_ranks(run, window, waits), window.total()
+    outside_mpi = [total - t.mpi_ns for t in times]
+    useful = [total - t.mpi_ns - t.cuda_ns for t in times]
     with_mpi = total > 0 and any(t.mpi_ns for t in times)
     with_cuda = total > 0 and any(t.cuda_ns for t in times)
     mean, most = (float(np.mean(outside_mpi)), max(outside_mpi)) if outside_mpi else (0.0, 0)
@@ -70,6 +57,24 @@ def host_efficiency(run: Run, window: Spans, waits: pl.DataFrame) -> HostEfficie
         mpi_balance=mean / most if with_mpi and most else None,
         mpi_communication=most / total if with_mpi else None,
     )
+
+
+def _times_of_ranks(run: Run, window: Spans, waits: pl.DataFrame) -> list[HostTime]:
+    """Return the times of each rank's main thread, in order of task; see host_efficiency."""
+    main = main_rows(run.calls).filter(pl.col("task").is_in(run.rank_tasks))
+    own, waits = (
+        calls.join(main, on=["task", "row"], how="semi", maintain_order="left") for calls in (run.calls, waits)
+    )
+    axis = axis_over(window, len(run.tasks))
+    tasks = np.array(run.rank_tasks if main.height else (), dtype=np.int64)
+    mpi, both, waiting = (
+        axis.sums(covered_by(axis, calls, "task", window))[tasks].tolist()
+        for calls in (own.filter(kind=MPI), own.filter(pl.col("kind").is_in([MPI, "cuda"])), waits)
+    )
+    return [
+        HostTime(run.rank(task), in_mpi, in_both - in_mpi, waited)
+        for task, in_mpi, in_both, waited in zip(tasks.tolist(), mpi, both, waiting, strict=True)
+    ]
 
 
 def main_rows(calls: pl.DataFrame) -> pl.DataFrame:
