@@ -113,27 +113,9 @@ def slowdown(run: Run, ready: Times, launched: pl.DataFrame) -> Slowdown:
 
 def _fitted(computing: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     """Return family, kernels, log_waiting, log_transfer and their errors, for families that tell them."""
-    same = ["family", "name", "shape"]
-    nth = pl.int_range(pl.len()).over("task", "repeat", "number", *same)
-    in_iterations = computing.join(launched.cast({"work": pl.UInt32}), on="work", maintain_order="left")
-    placed = in_iterations.with_columns(nth=nth)
-    own_place = _regressed(placed, [*same, "nth", "task"])
-    of_alike = _alike(placed, [*same, "nth"])
-    by_place = _regressed(placed.join(of_alike, on="family", how="semi"), [*same, "nth"])
-    alone = pl.col("waiting") + pl.col("transfer") < MOST_SHARE_BESIDE
-    spread = pl.col("ns").quantile(0.9) / pl.col("ns").quantile(0.1)
-    alike = computing.filter(alone).group_by(same).agg(spread=spread).filter(pl.col("spread") < MOST_SPREAD)
-    named = computing.join(alike, on=same, how="semi", nulls_equal=True)
-    by_name = pl.concat(
-        [
-            _regressed(named.join(of_alike, on="family", how="semi"), same),
-            _regressed(named.join(of_alike, on="family", how="anti"), [*same, "task"]),
-        ]
-    )
-    key = ["family", "part"]
-    both = pl.concat(part.with_columns(order=n) for n, part in enumerate((by_place, own_place, by_name)))
-    known = both.filter((pl.col("kernels") >= FEWEST_KERNELS) & (pl.col("error") < MOST_ERROR)).sort("order")
-    best = known.unique(key, keep="first", maintain_order=True)
+    compared = pl.concat(part.with_columns(order=n) for n, part in enumerate(_comparisons(computing, launched)))
+    known = compared.filter((pl.col("kernels") >= FEWEST_KERNELS) & (pl.col("error") < MOST_ERROR)).sort("order")
+    best = known.unique(["family", "part"], keep="first", maintain_order=True)
     sides = [
         best.filter(pl.col("part") == part).select(
             "family",
@@ -145,6 +127,37 @@ def _fitted(computing: pl.DataFrame, launched: pl.DataFrame) -> pl.DataFrame:
     ]
     joined = sides[0].join(sides[1], on="family", how="full", coalesce=True)
     return joined.with_columns(pl.coalesce("kernels", "kernels_right").alias("kernels")).drop("kernels_right")
+
+
+def _comparisons(computing: pl.DataFrame, launched: pl.DataFrame) -> list[pl.DataFrame]:
+    """Return the regressions (see _regressed) of the ways to find kernels that do the same work, the surest way first.
+
+    They are at the same place of other iterations, of all ranks if these are alike, then of one rank; then those of one
+    name and grid.
+    """
+    same = ["family", "name", "shape"]
+    nth = pl.int_range(pl.len()).over("task", "repeat", "number", *same)
+    in_iterations = computing.join(launched.cast({"work": pl.UInt32}), on="work", maintain_order="left")
+    placed = in_iterations.with_columns(nth=nth)
+    own_place = _regressed(placed, [*same, "nth", "task"])
+    of_alike = _alike(placed, [*same, "nth"])
+    by_place = _regressed(placed.join(of_alike, on="family", how="semi"), [*same, "nth"])
+    named = _of_one_time_alone(computing, same)
+    by_name = pl.concat(
+        [
+            _regressed(named.join(of_alike, on="family", how="semi"), same),
+            _regressed(named.join(of_alike, on="family", how="anti"), [*same, "task"]),
+        ]
+    )
+    return [by_place, own_place, by_name]
+
+
+def _of_one_time_alone(computing: pl.DataFrame, same: list[str]) -> pl.DataFrame:
+    """Return the kernels of groups (columns `same`) that take about one time alone: these do the same work."""
+    alone = pl.col("waiting") + pl.col("transfer") < MOST_SHARE_BESIDE
+    spread = pl.col("ns").quantile(0.9) / pl.col("ns").quantile(0.1)
+    alike = computing.filter(alone).group_by(same).agg(spread=spread).filter(pl.col("spread") < MOST_SPREAD)
+    return computing.join(alike, on=same, how="semi", nulls_equal=True)
 
 
 def _alike(placed: pl.DataFrame, place: list[str]) -> pl.DataFrame:
