@@ -20,7 +20,7 @@ from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes
 from nsys2prv.analysis.predict.joins import Forks, Joins
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.grouped import LONGEST_AXIS
-from nsys2prv.intervals.spans import Indices, Times, first_of_equals
+from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals
 
 # Blocks that are prepared at once: more take more memory, fewer more time.
 BLOCKS_AT_ONCE = 256
@@ -187,25 +187,11 @@ class _Block(NamedTuple):
 
 def _blocks(forks: Forks, rises: Sequence[Times], borders: Indices) -> Iterator[_Block]:
     """Yield some neighboring blocks. What they need is made for all of them at once."""
-    first, end = int(borders[0]), int(borders[-1])
-    before, block = forks.before[first:end], np.repeat(np.arange(len(borders) - 1), np.diff(borders))
-    begins = before != np.arange(first - 1, end - 1)
-    begins[borders[:-1] - first] = True
-    # Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
-    chain = np.cumsum(begins)
-    chain -= chain[borders[:-1] - first][block]
-    if int(chain.max(initial=0)) * 4 * forks.longest > LONGEST_AXIS:
-        raise too_long()
-    apart = 4 * forks.longest * chain
-    # Chains that go on from earlier blocks come in by an edge, too.
-    entering = np.flatnonzero(begins & (before != NO_NODE))
-    edges = slice(*np.searchsorted(forks.bundle_target, (first, end)))
-    target = np.concatenate([forks.bundle_target[edges], entering + first])
-    order = np.argsort(target, kind="stable")
-    source = np.concatenate([forks.bundle_source[edges], before[entering]])[order]
-    chained = np.zeros((len(entering), len(rises)), dtype=np.int64)
-    length = np.concatenate([np.column_stack([one[edges] for one in rises]), chained])[order]
-    target = target[order]
+    first = int(borders[0])
+    block = np.repeat(np.arange(len(borders) - 1), np.diff(borders))
+    begins = _begins_in_blocks(forks, borders)
+    apart = _apart(begins, borders - first, block, forks.longest)
+    source, target, length = _edges_into(forks, rises, borders, begins)
     low = borders[block[target - first]]
     inside = source >= low
     length += apart[target - first][:, None]
@@ -215,6 +201,46 @@ def _blocks(forks: Forks, rises: Sequence[Times], borders: Indices) -> Iterator[
     spans = zip(borders[:-1].tolist(), borders[1:].tolist(), earlier, inner, strict=True)
     for begin, until, earlier_edges, inner_edges in spans:
         yield _Block(begin, until, apart[begin - first : until - first, None], earlier_edges, inner_edges)
+
+
+def _begins_in_blocks(forks: Forks, borders: Indices) -> Mask:
+    """Mark the forks of blocks that are the first of their chain in their block."""
+    first, end = int(borders[0]), int(borders[-1])
+    begins: Mask = forks.before[first:end] != np.arange(first - 1, end - 1)
+    begins[borders[:-1] - first] = True
+    return begins
+
+
+def _apart(begins: Mask, borders: Indices, block: Indices, longest: int) -> Times:
+    """Return what is added to the delay of each fork to keep its chain apart from those before it in its block.
+
+    Each chain lies so far behind the one before it that the running maximum never reaches from one to the next.
+    `begins`: see _begins_in_blocks; `borders`: the first fork of each block, from 0 on, and the number of forks;
+    `block`: of each fork; `longest`: see Forks.
+    """
+    chain: Times = np.cumsum(begins, dtype=np.int64)
+    chain -= chain[borders[:-1]][block]
+    if int(chain.max(initial=0)) * 4 * longest > LONGEST_AXIS:
+        raise too_long()
+    return 4 * longest * chain
+
+
+def _edges_into(forks: Forks, rises: Sequence[Times], borders: Indices, begins: Mask) -> tuple[Nodes, Nodes, Times]:
+    """Return source, target and length of the edges into the forks of blocks, in order of their targets.
+
+    `begins`: see _begins_in_blocks; lengths have a column a scenario.
+    """
+    first, end = int(borders[0]), int(borders[-1])
+    before = forks.before[first:end]
+    # Chains that go on from earlier blocks come in by an edge, too.
+    entering = np.flatnonzero(begins & (before != NO_NODE))
+    edges = slice(*np.searchsorted(forks.bundle_target, (first, end)))
+    target = np.concatenate([forks.bundle_target[edges], entering + first])
+    order = np.argsort(target, kind="stable")
+    source = np.concatenate([forks.bundle_source[edges], before[entering]])[order]
+    chained = np.zeros((len(entering), len(rises)), dtype=np.int64)
+    length = np.concatenate([np.column_stack([one[edges] for one in rises]), chained])[order]
+    return source, target[order], length
 
 
 def _edges_of_blocks(source: Nodes, target: Nodes, length: Times, borders: Indices) -> Iterator[_Crossing]:
