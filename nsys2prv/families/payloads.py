@@ -8,7 +8,7 @@ NVTX_PAYLOAD_SCHEMA_ENTRIES says.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -124,6 +124,14 @@ class _Blobs(NamedTuple):
         header[whole] = data[start[whole, None] + np.arange(PAYLOAD_HEADER_BYTES)].view("<u8")
         return cls(data, start, length, header)
 
+    def by_schema(self) -> Iterator[tuple[int, int, npt.NDArray[np.int64]]]:
+        """Yield domain and number of each schema, and the rows of its payloads."""
+        filled = self.length > 0
+        # Ids beyond 2**63 are negative in tables.
+        ids = self.header[:, :2].astype(np.int64)
+        for domain, number in np.unique(ids[filled], axis=0).tolist():
+            yield domain, number, np.flatnonzero(filled & (ids[:, 0] == domain) & (ids[:, 1] == number))
+
     def numbers(
         self, rows: npt.NDArray[np.int64], offset: int, dtype: str
     ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.generic]]:
@@ -145,11 +153,7 @@ def _from_binary(blobs: pl.Series, fields: Mapping[str, Field], read: ReadTable)
     parsed = _Blobs.of(blobs)
     columns: dict[str, list[pl.DataFrame]] = {key: [] for key in fields}
     unread = np.zeros(len(blobs), dtype=np.int64)
-    filled = parsed.length > 0
-    # Ids beyond 2**63 are negative in tables.
-    ids = parsed.header[:, :2].astype(np.int64)
-    for domain, number in np.unique(ids[filled], axis=0).tolist():
-        rows = np.flatnonzero(filled & (ids[:, 0] == domain) & (ids[:, 1] == number))
+    for domain, number, rows in parsed.by_schema():
         own = schemas.entries_of(domain, number)
         if own.is_empty():
             unread[rows] += 1
@@ -157,15 +161,11 @@ def _from_binary(blobs: pl.Series, fields: Mapping[str, Field], read: ReadTable)
             key = next((k for k, f in fields.items() if f.has(name)), None)
             if key is None:
                 continue
+            values = schemas.values(parsed, rows, domain, kind, offset)
+            known = values.cast({"value": fields[key].dtype}, strict=False).drop_nulls()
             unread[rows] += 1
-            dtype = schemas.dtype(domain, kind)
-            if dtype is None:
-                continue
-            some, values = parsed.numbers(rows, offset, dtype)
-            column = schemas.named(domain, kind, pl.Series("value", values)).cast(fields[key].dtype, strict=False)
-            part = pl.DataFrame({"row": some, "value": column}).drop_nulls()
-            unread[part["row"].to_numpy()] -= 1
-            columns[key].append(part)
+            unread[known["row"].to_numpy()] -= 1
+            columns[key].append(known)
     index = pl.DataFrame({"row": np.arange(len(blobs))})
     found = [_column(index, key, fields[key], parts) for key, parts in columns.items()]
     return pl.DataFrame([*found, pl.Series(UNREAD, unread)])
@@ -187,6 +187,14 @@ class _Schemas(NamedTuple):
         own = self.enums.filter((pl.col("domainId") == domain) & (pl.col("schemaId") == kind))
         sizes = own["size"].to_list()
         return _TYPES.get(kind) or (_ENUM_TYPES.get(sizes[-1]) if sizes else None)
+
+    def values(self, blobs: _Blobs, rows: npt.NDArray[np.int64], domain: int, kind: int, offset: int) -> pl.DataFrame:
+        """Return `row` and `value` of the payloads that hold a value of a type at an offset; none of unknown types."""
+        dtype = self.dtype(domain, kind)
+        if dtype is None:
+            return pl.DataFrame(schema={"row": pl.Int64(), "value": pl.Int64()})
+        some, numbers = blobs.numbers(rows, offset, dtype)
+        return pl.DataFrame({"row": some, "value": self.named(domain, kind, pl.Series("value", numbers))})
 
     def named(self, domain: int, kind: int, values: pl.Series) -> pl.Series:
         """Return the values of an enumeration as their names, and other values unchanged."""
