@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -126,29 +127,39 @@ def sum_up(sampled: Sampled, spans: Mapping[FittedColumn, Spans], window: Spans,
     folds = [Normal.empty(len(spans)) for _ in range(len(borders) + 1)]
     touched = np.zeros(len(spans), dtype=np.int64)
     period, top, low, high = 0, 0.0, np.inf, 0.0
-    clock_of = clock_at(sampled.clock)
-    whole = {column.owner for column in spans if column.name is not None}
-    leaves = [n for n, column in enumerate(spans) if column.name is not None or column.owner not in whole]
+    clock_of, leaves = clock_at(sampled.clock), _leaves(tuple(spans))
     for start, end, values in _intervals(sampled):
         period = period or int(np.median(end - start))
         within = time_in(window, end) - time_in(window, start) == end - start
         start, end, values = start[within], end[within], values[within]
         if not len(start):
             continue
-        top = max(top, float(values.max()))
         shares = times_inside(tuple(spans.values()), start, end)
         shares /= (end - start)[:, None]
+        clock = clock_of(start)
         touched += (shares > 0).sum(axis=0)
-        # Some rows at a time: to take fresh memory for a copy of all lasts longer than to add it up.
-        parts = [part[:, leaves].sum(axis=1) for part in np.array_split(shares, len(shares) // ROWS_ADDED + 1)]
-        clock, running = clock_of(start), np.concatenate(parts)
+        top = max(top, float(values.max()))
         # The least clock bounds the fitted ones, which divide: a clock that reads 0 would let them be 0.
         low, high = min(low, float(clock.min(initial=np.inf, where=clock > 0))), max(high, float(clock.max()))
         cuts = [0, *np.searchsorted(start, borders, side="left"), len(start)]
-        for n, fold in enumerate(folds):
-            if cuts[n + 1] > cuts[n]:
-                fold.add(*(part[cuts[n] : cuts[n + 1]] for part in (shares, values, clock, running)))
+        rows = (shares, values, clock, _summed(shares, leaves))
+        for fold, (first, until) in zip(folds, pairwise(cuts), strict=True):
+            if until > first:
+                fold.add(*(part[first:until] for part in rows))
     return Sums(sampled.device, sampled.metric, tuple(spans), tuple(folds), touched, period, top, (low, high))
+
+
+def _leaves(columns: Sequence[FittedColumn]) -> list[int]:
+    """Return the columns that have no parts: together they are all that runs."""
+    parted = {column.owner for column in columns if column.name is not None}
+    return [n for n, column in enumerate(columns) if column.name is not None or column.owner not in parted]
+
+
+def _summed(shares: Floats, columns: Sequence[int]) -> Floats:
+    """Return the sum of some columns of the shares of each sample."""
+    # Some rows at a time: to take fresh memory for a copy of all lasts longer than to add it up.
+    parts = np.array_split(shares, len(shares) // ROWS_ADDED + 1)
+    return np.concatenate([part[:, columns].sum(axis=1) for part in parts])
 
 
 def pooled(sums: Sequence[Sums]) -> Sums:
