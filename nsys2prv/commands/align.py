@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from nsys2prv.commands.extraction import extract_reports
+from nsys2prv.commands.extraction import Extracted, extract_reports, reading_workers, workers_of_reports
 from nsys2prv.commands.found_run import find_run
 from nsys2prv.families.registry import ANCHOR_FAMILIES
 from nsys2prv.pipeline.extract.report_part import ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.pipeline.workers.input_size import input_size
-from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.memory_needs import within_memory
-from nsys2prv.pipeline.workers.progress import Progress
-from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.run.clocks import Alignment
 from nsys2prv.run.clocks import align as align_clocks
 from nsys2prv.run.hosts import find_hosts, unused_hosts
@@ -32,19 +27,8 @@ def align(
 
     Raises Nsys2prvError.
     """
-    jobs, dask, limits = execution.jobs, execution.dask, execution.limits
     paths, options, failed = find_run(inputs, options, execution)
-    wanted = Wanted(anchors=ANCHOR_FAMILIES)
-    reports = [
-        [ReportPart(path, (), Storage(f"{n:05}", scratch=execution.spill_dir), wanted, limits=limits)]
-        for n, path in enumerate(paths)
-    ]
-    most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
-    count = within_memory(most, execution.memory, limits)
-    with worker_map(jobs if dask else count, dask) as mapped:
-        # The summaries are all that is made: no folder is needed.
-        workers = Workers(mapped, count, Path(), limits, Progress(execution.quiet))
-        extracted = extract_reports(reports, workers, execution.keep_going)
+    extracted = _with_anchors(paths, execution)
     summaries = extracted.summaries
     names = [s.name for s in summaries]
     hosts = find_hosts([s.identity for s in summaries], names, options.hosts)
@@ -52,3 +36,14 @@ def align(
     found = align_clocks(summaries, hosts, options.align, options.offsets, options.rank_from)
     left_out = [f"left out: {error}" for error in (*failed, *extracted.failed)]
     return found._replace(warnings=(*several, *unused_hosts(options.hosts, names), *found.warnings, *left_out))
+
+
+def _with_anchors(paths: Sequence[Path], execution: Execution) -> Extracted:
+    """Extract the anchors of reports, and nothing else: no folder is needed."""
+    wanted = Wanted(anchors=ANCHOR_FAMILIES)
+    reports = [
+        [ReportPart(path, (), Storage(f"{n:05}", scratch=execution.spill_dir), wanted, limits=execution.limits)]
+        for n, path in enumerate(paths)
+    ]
+    with reading_workers(workers_of_reports(paths, execution), Path(), execution) as workers:
+        return extract_reports(reports, workers, execution.keep_going)

@@ -15,7 +15,7 @@ from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.frames_of_run import GATHERED
 from nsys2prv.analysis.metrics.sm_clock import with_clocks
 from nsys2prv.analysis.question import Question
-from nsys2prv.commands.extraction import Extracted, extract_reports
+from nsys2prv.commands.extraction import Extracted, extract_reports, reading_workers, workers_of_reports
 from nsys2prv.commands.extraction_extent import anchors_for, chosen_span, families_to_draw, fits_in_memory
 from nsys2prv.commands.found_run import find_run
 from nsys2prv.commands.part_in_memory import part_in_memory
@@ -36,12 +36,8 @@ from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.disk_space import INTERVAL_BYTES, check_temporary
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.memory_needs import within_memory
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
-from nsys2prv.pipeline.workers.progress import Progress
-from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.pipeline.write.files import scratch
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, make_plan
@@ -134,19 +130,16 @@ def _extracted(
 
     Raises Nsys2prvError.
     """
-    jobs, dask, limits = execution.jobs, execution.dask, execution.limits
+    dask, limits = execution.dask, execution.limits
     drawing = Drawing(rules=load_rules(selection.classes) if selection.classes else None)
-    # One worker reads a whole report.
-    most = min(jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
-    count = within_memory(most, execution.memory, limits)
+    count = workers_of_reports(paths, execution)
     in_memory = fits_in_memory(paths, count, dask, limits)
     with _folder(execution.spill_dir, dask) as folder:
         if not in_memory:
             check_temporary(folder, paths, replace(selection, families=wanted.analyzed), INTERVAL_BYTES)
         stored = Storage("", folder, in_memory=in_memory)
         whole_reports = partial(_whole_reports, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
-        with worker_map(jobs if dask else count, dask) as mapped:
-            workers = Workers(mapped, count, folder, limits, Progress(execution.quiet))
+        with reading_workers(count, folder, execution) as workers:
             extracted = _extract(paths, selection.families, whole_reports, workers, execution.keep_going)
         yield extracted, workers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,8 +11,12 @@ from nsys2prv.errors import LostWorkerError, Nsys2prvError, ReportError
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.parts import summary_of_parts
 from nsys2prv.pipeline.extract.report_part import ReportPart
+from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
+from nsys2prv.pipeline.workers.memory_needs import within_memory
+from nsys2prv.pipeline.workers.progress import Progress
+from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.run.report_summary import Summary
 
 
@@ -47,6 +52,20 @@ def extract_reports(reports: Sequence[Sequence[ReportPart]], workers: Workers, k
         reasons = "; ".join(map(str, failed))
         raise Nsys2prvError(f"none of the reports can be read; give others, or mend these: {reasons}")
     return Extracted([summary_of_parts(done[path]) for path in read], read, failed)
+
+
+def workers_of_reports(paths: Sequence[Path], execution: Execution) -> int:
+    """Return how many workers read reports if each reads a whole report. Raises UsageError."""
+    limits = execution.limits
+    most = min(execution.jobs or default_jobs(input_size(paths), len(paths), limits), len(paths))
+    return within_memory(most, execution.memory, limits)
+
+
+@contextmanager
+def reading_workers(count: int, folder: Path, execution: Execution) -> Iterator[Workers]:
+    """Start so many workers, or those of Dask, which end with the context. `folder`: see Workers."""
+    with worker_map(execution.jobs if execution.dask else count, execution.dask) as mapped:
+        yield Workers(mapped, count, folder, execution.limits, Progress(execution.quiet))
 
 
 def try_extract(part: ReportPart) -> Summary | ReportError:

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,9 +16,8 @@ import nsys2prv
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.stored_intervals import gathered_rows
 from nsys2prv.cli.main import cli
-from nsys2prv.commands import align as align_module
 from nsys2prv.commands import analyze as analyze_module
-from nsys2prv.commands import whole_run
+from nsys2prv.commands import extraction, whole_run
 from nsys2prv.errors import OutputError, UsageError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
@@ -27,6 +25,7 @@ from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.workers import memory
 from nsys2prv.pipeline.workers.maps import Map
 from nsys2prv.pipeline.workers.memory_needs import within_memory
+from nsys2prv.pipeline.workers.worker_map import worker_map
 from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
 from nsys2prv.report.slicing import slices
@@ -256,20 +255,17 @@ def test_ranges_count_in_the_memory_of_an_analysis(gpt_ddp: list[Path]) -> None:
     nsys2prv.analyze(gpt_ddp[0], selection=without, execution=nsys2prv.Execution(memory=WORKER, limits=costly))
 
 
-@pytest.mark.parametrize(
-    ("work", "module"), [(nsys2prv.analyze, analyze_module), (nsys2prv.align, align_module)], ids=["analyze", "align"]
-)
+@pytest.mark.parametrize("work", [nsys2prv.analyze, nsys2prv.align], ids=["analyze", "align"])
 def test_memory_limits_the_workers_of_a_command(
-    work: Callable[..., object], module: ModuleType, mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch
+    work: Callable[..., object], mpi_halo: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counts: list[int | None] = []
-    worker_map = module.worker_map
 
     def counting(jobs: int | None, dask: str | None = None) -> AbstractContextManager[Map[Any, Any]]:
         counts.append(jobs)
         return worker_map(jobs, dask)
 
-    monkeypatch.setattr(module, "worker_map", counting)
+    monkeypatch.setattr(extraction, "worker_map", counting)
     work(mpi_halo, execution=nsys2prv.Execution(jobs=4, memory=PARENT + int(1.2 * WORKER)))
     assert counts == [1]
 
