@@ -89,8 +89,7 @@ def open_run(
     with _extracted(paths, selection, wanted, execution) as (extracted, workers):
         failed += extracted.failed
         plan = on_polars_thread(make_plan)(extracted.summaries, options, limits)
-        whole = selection.time is None and selection.nvtx is None
-        chosen = None if whole else Span(*chosen_span(plan, selection))
+        chosen = chosen_span(plan, selection) if selection.chooses_time else None
         span, left_out, refusal = part_in_memory(plan, chosen, memory, limits, in_part)
         whole_run = WholeRun(
             plan=plan,

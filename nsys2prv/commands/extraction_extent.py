@@ -12,6 +12,7 @@ from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.families.registry import ANCHOR_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 from nsys2prv.families.selection import Selection
+from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.report.report import open_report
@@ -54,8 +55,8 @@ def fits_in_memory(paths: Sequence[Path], jobs: int, dask: str | None, limits: L
     return jobs == 1 and dask is None and input_size(paths) < limits.in_memory_bytes
 
 
-def chosen_span(plan: Plan, selection: Selection) -> tuple[int, int]:
-    """Return begin and end (merged ns) of the chosen time or NVTX range. Raises UsageError."""
+def chosen_span(plan: Plan, selection: Selection) -> Span:
+    """Return the chosen time (merged ns), or that of the chosen NVTX range. Raises UsageError."""
     low, high = 0, plan.duration
     if selection.nvtx is not None:
         low, high = span_of_range(plan.summaries, plan.clocks, selection.nvtx)
@@ -69,7 +70,7 @@ def chosen_span(plan: Plan, selection: Selection) -> tuple[int, int]:
             f"the chosen time, {asked}{of_range}, is empty or outside of the run; "
             f"choose a begin before the end, within 0 to {plan.duration / 1e9:.6f} s"
         )
-    return low, high
+    return Span(low, high)
 
 
 def _in_seconds(time: tuple[int | None, int | None]) -> str:

@@ -85,7 +85,7 @@ class Stages:
     # Reports that were left out.
     failed: list[ReportError]
     # The chosen time, ns of the whole run, and the plan of that run.
-    chosen_ns: tuple[int, int] | None = None
+    chosen_ns: Span | None = None
     whole_plan: Plan | None = None
     # Duration of each stage.
     seconds: dict[str, float] = field(default_factory=dict)
@@ -105,10 +105,10 @@ class Stages:
     def encoding_input(self) -> EncodingInput:
         """Extract, plan and match the chosen part of a run, and make the estimates that it needs."""
         with self.stage("extract", self.resources.started):
-            if self.selection.time is None and self.selection.nvtx is None:
-                extracted, chosen = self._extract_whole(), None
-            else:
+            if self.selection.chooses_time:
                 extracted, chosen = self._extract_chosen()
+            else:
+                extracted, chosen = self._extract_whole(), None
         window = wanted_window(self.request.writing.window, self.workers)
         with self.stage("plan"):
             plan = on_polars_thread(make_plan)(
@@ -140,7 +140,7 @@ class Stages:
         """Extract the chosen time of reports, which is known once the whole run is planned."""
         looked, limits = self._look(), self.workers.limits
         self.whole_plan = plan = on_polars_thread(make_plan)(looked.summaries, self.request.options, limits)
-        low, high = self.chosen_ns = chosen_span(plan, self.selection)
+        self.chosen_ns = low, high = chosen_span(plan, self.selection)
         extracted = self._extract(looked.paths, [Span(c.local_one(low), c.local_one(high)) for c in plan.clocks])
         span = Span(low + plan.origin, high + plan.origin)
         return extracted, ChosenTime(span, plan.tasks, plan.objects.decisions, plan.several_runs)
@@ -193,7 +193,7 @@ class Stages:
         return extracted
 
     def _wanted(self, reports: int) -> Wanted:
-        """Return what a number of reports store beside what is drawn."""
+        """Return what the extraction of so many reports gives beside what is drawn."""
         window, profiled = self.request.writing.window, bool(self.request.profiles)
         return Wanted(
             analyzed=self._analyzed(),
@@ -218,7 +218,7 @@ class Stages:
 
     @property
     def _explains(self) -> bool:
-        """True if events are wanted that need the dependency graph."""
+        """Return True if events are wanted that need the dependency graph."""
         return any(family in self.selection.families for family in EXPLANATION_FAMILIES)
 
     def whole_run(self, plan: Plan) -> WholeRun:

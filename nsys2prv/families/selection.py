@@ -220,3 +220,8 @@ class Selection:
         parse=chosen_reduction,
         spell=spell_reduction,
     )
+
+    @property
+    def chooses_time(self) -> bool:
+        """Return True if only a part of the run's time is selected."""
+        return self.time is not None or self.nvtx is not None
