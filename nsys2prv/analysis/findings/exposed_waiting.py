@@ -67,38 +67,26 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     if waits.is_empty() or bubble(case):
         return
     late = _late(case)
-    explained = pl.col("waited_for").is_in(late.ranks) | pl.col("late_device").is_in(late.devices)
-    rest = waits.filter(~explained.fill_null(False))
-    # The GPUs of one process wait for each other, too.
-    own = (pl.col("waited_for") == pl.col("rank")).fill_null(False)
-    others = waits.filter(~own, pl.col("exposed_waiting_ns") > 0)
+    rest = _not_for(late, waits)
     sharing = waits["rank"].n_unique() * case.step_count
-    exposed = float(rest["exposed_waiting_ns"].sum()) / sharing
-    recurring = sum(one.ns * len(one.waiting) for one in recurring_causes(case)) / waits["rank"].n_unique()
-    ranks = {case.run.rank(task) for task in case.run.rank_tasks}
-    cost = min(exposed - recurring, case.slack(case.host_waits.keys() & ranks))
+    exposed, waiting = (float(rest[c].sum()) / sharing for c in ("exposed_waiting_ns", "waiting_ns"))
+    cost = _cost(case, exposed)
     # A shorter wait than that for a late rank may be passed on from it.
     if cost <= late.longest_ns:
         return
-    by_late = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
-    reason = _why(case, rest, "Ranks" if others.height else "GPUs")
+    reason = _why(case, rest, _who_waits(waits))
     waited = f"{reason.what} {text_ms(cost)} {case.unit}"
     # Waiting beside a rank's own work is not exposed, and slows that work.
     if reason.uneven and (gain := _gain_of_shares(case)) > cost:
         cost, waited = gain, f"{waited}; equal shares gain {text_ms(gain)}"
-    names = by_late.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
-    names = [*case.run.unchosen] if reason.unchosen else names
     kind, at = rest.sort("exposed_waiting_ns", "waits_at", "kind").select("kind", "waits_at").row(-1)
     yield Finding(
         "exposed-waiting",
         waited,
         cost,
         f"{advice_on_shared_norms(case)}{reason.advice}",
-        ranks=named_ranks(names, worst_first=True),
-        evidence={
-            "exposed_waiting_ns": round(exposed),
-            "waiting_ns": round(rest["waiting_ns"].sum() / sharing),
-        },
+        ranks=named_ranks(case.run.unchosen if reason.unchosen else _waited_for(rest), worst_first=True),
+        evidence={"exposed_waiting_ns": round(exposed), "waiting_ns": round(waiting)},
         confidence="medium",
         command="nsys2prv whatif RUN --set imbalance=0"
         if reason.uneven
@@ -106,6 +94,31 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         cfg="views/nccl" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
     )
+
+
+def _not_for(late: _Late, waits: pl.DataFrame) -> pl.DataFrame:
+    """Return the waits (EXPOSED) for others than the ranks and devices that are late."""
+    explained = pl.col("waited_for").is_in(late.ranks) | pl.col("late_device").is_in(late.devices)
+    return waits.filter(~explained.fill_null(False))
+
+
+def _cost(case: Case, exposed: float) -> float:
+    """Return what exposed waiting of a rank (ns of an iteration) costs beyond recurring causes, if ranks have slack."""
+    recurring = sum(one.ns * len(one.waiting) for one in recurring_causes(case)) / case.exposed["rank"].n_unique()
+    ranks = {case.run.rank(task) for task in case.run.rank_tasks}
+    return min(exposed - recurring, case.slack(case.host_waits.keys() & ranks))
+
+
+def _who_waits(waits: pl.DataFrame) -> str:
+    """Return `Ranks`, or `GPUs` where only the GPUs of one process wait for each other. `waits`: EXPOSED."""
+    own = (pl.col("waited_for") == pl.col("rank")).fill_null(False)
+    return "Ranks" if waits.filter(~own, pl.col("exposed_waiting_ns") > 0).height else "GPUs"
+
+
+def _waited_for(waits: pl.DataFrame) -> list[int]:
+    """Return the ranks that are waited for, the longest first. `waits`: EXPOSED."""
+    by_rank = waits.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum()).drop_nulls("waited_for")
+    return by_rank.sort("exposed_waiting_ns", "waited_for", descending=[True, False])["waited_for"].to_list()
 
 
 def _late(case: Case) -> _Late:
