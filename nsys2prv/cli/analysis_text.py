@@ -11,6 +11,7 @@ from nsys2prv.analysis.analysis_json import device_values, fractions
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, see_samples
+from nsys2prv.analysis.frames import Device
 from nsys2prv.analysis.host import HostTime
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
@@ -188,13 +189,20 @@ def _metrics(analysis: Analysis, held: bool) -> Iterator[Section]:
         classes = dict.fromkeys(c.classes for f in fits for c in f.classes)
         cells = [{c.classes: _mean(c, held) for c in f.classes} for f in fits]
         rows = [[" + ".join(names), *(own.get(names, "") for own in cells)] for names in classes]
-        head = ["all" if f.device is None else f"rank {analysis.run.devices[f.device].rank}" for f in fits]
+        head = ["all" if f.device is None else _gpu_head(analysis.run.devices, f.device) for f in fits]
         if not held:
             rows.append(["R2", *(f"{f.r2:.3f}" for f in fits)])
             rows.append(["R2, iterations left out", *(f"{f.r2_left_out:.3f}" for f in fits)])
         rows.append(["samples", *(f"{f.samples} x {f.period_ns / 1000:.0f} us" for f in fits)])
         how = "held samples averaged inside kernels" if held else "estimate while a class runs, +- standard error"
         yield "metrics", f"{metric} by class: {how}", ["class", *head], rows
+
+
+def _gpu_head(devices: Sequence[Device], number: int) -> str:
+    """Return the head of the column of a GPU, by its index: its rank, and its own number where the rank has several."""
+    device = devices[number]
+    several = sum(other.rank == device.rank for other in devices) > 1
+    return f"rank {device.rank}, GPU {device.gpu}" if several else f"rank {device.rank}"
 
 
 def _mean(found: ClassMean, held: bool) -> str:

@@ -214,6 +214,14 @@ def test_held_shows_the_plain_average() -> None:
     assert "+-" not in text.partition("held samples")[2].partition("\n\n")[0]
 
 
+def test_gpus_of_one_rank_have_columns_of_other_names() -> None:
+    found = nsys2prv.analyze(GPT, question=nsys2prv.Question(window="device"))
+    devices = tuple(device._replace(rank=n // 3, gpu=n % 3) for n, device in enumerate(found.run.devices))
+    several = found._replace(run=found.run._replace(devices=devices))
+    heads = next(head for name, _, head, _ in sections(several, held=True) if name == "metrics")
+    assert heads == ["class", "all", "rank 0, GPU 0", "rank 0, GPU 1", "rank 0, GPU 2", "rank 1"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
