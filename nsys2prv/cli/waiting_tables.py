@@ -35,7 +35,9 @@ def waiting_sections(explanation: Explanation, run: Run) -> Iterator[Section]:
 
 def _split(explanation: Explanation) -> Section:
     table = explanation.communication
-    longest = table.with_row_index("nth").top_k(MOST_ROWS, by="waiting_ns").sort("nth")
+    # Of equal ones the first stays: the sums of a rank come before its operations.
+    by_waiting = table.with_row_index("nth").sort("waiting_ns", descending=True, maintain_order=True)
+    longest = by_waiting.head(MOST_ROWS).sort("nth")
     rows = shown.with_percent(longest.to_dicts(), "waiting_percent", "waiting_ns", "ns")
     rows = [{**row, "hosts": "" if row["operation"] == ALL_OPERATIONS else row["hosts"]} for row in rows]
     if more := table.height - longest.height:

@@ -214,6 +214,15 @@ def test_held_shows_the_plain_average() -> None:
     assert "+-" not in text.partition("held samples")[2].partition("\n\n")[0]
 
 
+def test_of_ranks_that_wait_as_long_the_first_are_shown() -> None:
+    found = nsys2prv.analyze(HALO)
+    one = found.explanation.communication.filter(rank=0, operation="all").head(1)
+    many = pl.concat(one.with_columns(rank=pl.lit(rank, pl.Int64)) for rank in range(80))
+    alike = found._replace(explanation=found.explanation._replace(communication=many))
+    rows = next(rows for name, _, _, rows in sections(alike, held=False) if name == "communication")
+    assert [row[0] for row in rows] == [*map(str, range(30)), "(less waiting, not shown: 50)"]
+
+
 def test_gpus_of_one_rank_have_columns_of_other_names() -> None:
     found = nsys2prv.analyze(GPT, question=nsys2prv.Question(window="device"))
     devices = tuple(device._replace(rank=n // 3, gpu=n % 3) for n, device in enumerate(found.run.devices))
