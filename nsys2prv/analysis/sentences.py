@@ -131,6 +131,13 @@ def found_by(analysis: Analysis) -> Iterator[str]:
         yield f"Iterations found by `{short(analysis.found_by)}`, which repeats{on_all}"
 
 
+def below_clock_error(error: int | None) -> str:
+    """Say which waits for another host the clocks do not tell, given their error (ns; None: not known); empty: none."""
+    if error is None:
+        return "waits for another host are uncertain: nothing tells the error of the clocks"
+    return f"waits for another host under {MS.text(error)} ms are below the error of the clocks" if error else ""
+
+
 def moved(analysis: Analysis) -> str:
     """Return the name of the factor of efficiency that transfers lower.
 

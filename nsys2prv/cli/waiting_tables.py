@@ -9,6 +9,7 @@ from nsys2prv.analysis.communication.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.explanation import Explanation
 from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.sentences import below_clock_error
 from nsys2prv.cli.text_table import TABLE_ROWS, Section, ms, section
 
 # Highest number of ranks in a matrix: of more, the pairs that wait longest show.
@@ -20,16 +21,10 @@ MOST_ROWS = 3 * TABLE_ROWS
 def waiting_sections(explanation: Explanation, run: Run) -> Iterator[Section]:
     """Yield name, title, heads and rows of each table."""
     yield _split(explanation)
-    error = ""
-    if run.clocks.error is None:
-        error = " (waits for another host are uncertain: nothing tells the error of the clocks)"
-    elif run.clocks.error:
-        error = f" (waits for another host under {ms(run.clocks.error)} ms are below the error of the clocks)"
-    many = (
-        explanation.waiting["waited_for"].n_unique() > MATRIX_RANKS
-        or explanation.waiting["rank"].n_unique() > MATRIX_RANKS
-    )
-    yield _pairs(explanation, error) if many else _matrix(explanation, error)
+    uncertain = below_clock_error(run.clocks.error)
+    note = f" ({uncertain})" if uncertain else ""
+    many = any(explanation.waiting[side].n_unique() > MATRIX_RANKS for side in ("rank", "waited_for"))
+    yield _pairs(explanation, note) if many else _matrix(explanation, note)
     yield _gpus(explanation, run)
 
 
@@ -49,8 +44,11 @@ def _split(explanation: Explanation) -> Section:
     return section(shown.COMMUNICATION, columns, rows)
 
 
-def _matrix(explanation: Explanation, error: str) -> Section:
-    """Return a row for each rank that waits, and a column for each that is waited for, in ms."""
+def _matrix(explanation: Explanation, note: str) -> Section:
+    """Return a row for each rank that waits, and a column for each that is waited for, in ms.
+
+    `note`: behind the title.
+    """
     waited_for = explanation.waiting["waited_for"].unique().sort(nulls_last=True).to_list()
     times = {
         (rank, other): ns for rank, other, ns in explanation.waiting.select("rank", "waited_for", "waiting_ns").rows()
@@ -58,13 +56,13 @@ def _matrix(explanation: Explanation, error: str) -> Section:
     ranks = sorted({rank for rank, _ in times})
     rows = [[str(rank), *(ms(times[rank, o]) if (rank, o) in times else "" for o in waited_for)] for rank in ranks]
     head = ["rank", *(f"ms for {_name(other)}" for other in waited_for)]
-    return shown.WAITING.section, shown.WAITING.title + error, head, rows
+    return shown.WAITING.section, shown.WAITING.title + note, head, rows
 
 
-def _pairs(explanation: Explanation, error: str) -> Section:
+def _pairs(explanation: Explanation, note: str) -> Section:
     longest = explanation.waiting.sort("waiting_ns", "rank", "waited_for", descending=[True, False, False])
     columns = ("rank", "waited_for", "activities", "waiting_ns")
-    return section(shown.WAITING, columns, longest.head(MOST_ROWS).to_dicts(), error)
+    return section(shown.WAITING, columns, longest.head(MOST_ROWS).to_dicts(), note)
 
 
 def _gpus(explanation: Explanation, run: Run) -> Section:

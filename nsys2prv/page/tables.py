@@ -12,7 +12,7 @@ from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_json import fractions
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
-from nsys2prv.analysis.sentences import parts_by_name, window_beside_parts
+from nsys2prv.analysis.sentences import below_clock_error, parts_by_name, window_beside_parts
 from nsys2prv.analysis.shown_tables import Records, ShownTable, host_factors, with_percent
 
 
@@ -103,12 +103,8 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
 def _explained(values: Mapping[str, Any]) -> Iterator[PageTable]:
     """Yield the tables that explain the time: waiting, critical path, idle time, predictions."""
     yield table_of(shown.COMMUNICATION, with_percent(values["communication"], "waiting_percent", "waiting_ns", "ns"))
-    note = ""
-    if values["clock_error_ns"] is None:
-        note = "Waits for another host are uncertain: nothing tells the error of the clocks."
-    elif values["clock_error_ns"]:
-        error = values["clock_error_ns"] / 1e6
-        note = f"Waits for another host under {error:.3f} ms are below the error of the clocks."
+    uncertain = below_clock_error(values["clock_error_ns"])
+    note = f"{uncertain[0].upper()}{uncertain[1:]}." if uncertain else ""
     yield table_of(shown.WAITING, values["waiting"], note)
     yield table_of(shown.WAITING_OF_GPUS, values["waiting_of_gpus"])
     total = sum(r["ns"] for r in values["causes"])
