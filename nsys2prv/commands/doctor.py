@@ -109,9 +109,16 @@ def _nsys(given: Path | None) -> Check:
 
 
 def _output(program: Path, *words: str) -> str:
-    how = {"capture_output": True, "text": True, "check": False, "stdin": subprocess.DEVNULL}
-    done = subprocess.run([program, *words], timeout=ANSWER_SECONDS, **how)  # type: ignore[call-overload]
-    return str(done.stdout + done.stderr)
+    """Return what a program prints in answer to some words. Raises OSError, SubprocessError."""
+    done = subprocess.run(
+        [program, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        timeout=ANSWER_SECONDS,
+    )
+    return done.stdout + done.stderr
 
 
 def _paraver() -> Check:

@@ -88,6 +88,7 @@ def _inspect(report: Report) -> Inspection:
     """Return the contents of a report, as far as it alone tells them."""
     identity = report.identity
     span = event_span(report)
+    processes = tuple((p.pid, p.name) for p in identity.processes)
     rows = {f.name: f.rows_in(report) for f in FAMILIES if f.draws}
     return Inspection(
         name=report.path.name,
@@ -95,7 +96,7 @@ def _inspect(report: Report) -> Inspection:
         host=identity.host,
         # The rank is known only from all reports together.
         rank=None,
-        processes=(processes := tuple((p.pid, p.name) for p in identity.processes)),
+        processes=processes,
         active=active_processes(report, [pid for pid, _ in processes]),
         on_streams=pids_in(report, DEVICE_TABLES) if len(processes) > 1 else (),
         gpus=tuple((g.id, g.name) for g in identity.gpus),

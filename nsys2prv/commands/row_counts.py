@@ -53,7 +53,7 @@ def count_rows(encoding: EncodingInput, written: Sequence[WindowCounts]) -> RowC
             rows[family] -= n
             tallies[family].count(Loss.REPEATED, n)
     for family, n in plan.resampled.items():
-        # Their places have lost their row because of this.
+        # They have no row because of this, and were counted so above.
         tallies[family].count(Loss.NO_ROW, -n)
         tallies[family].count(Loss.RESAMPLED, n)
     for spill in encoding.run_spills:

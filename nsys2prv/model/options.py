@@ -37,7 +37,7 @@ class Option:
 
     @property
     def name(self) -> str:
-        """The name of the parameter that takes its value."""
+        """Return the name of the parameter that takes its value."""
         return self.flag.lstrip("-").replace("-", "_")
 
 

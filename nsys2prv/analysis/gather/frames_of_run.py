@@ -66,7 +66,7 @@ def gather_device_work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span 
 
 @on_polars_thread
 def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (), span: Span | None = None) -> Run:
-    """Gather the frames of a run from the intervals that its reports stored (see task.Wanted.analyzed).
+    """Gather the frames of a run from the intervals that its reports stored (see report_part.Wanted.analyzed).
 
     `overrides`: hosts by pattern of report names, as for the plan; `failed`: reasons why reports were left out; `span`
     (merged ns): only intervals that reach into it, whole.

@@ -72,17 +72,17 @@ class EncodingInput(NamedTuple):
 
     @property
     def run_spills(self) -> tuple[Spill, ...]:
-        """Points of waiting, transfer and `run_events`, which come from no single report."""
+        """Return the points of waiting, transfer and `run_events`, which come from no single report."""
         return (*self.matches.waiting, *(one.spill for one in self.run_events if one.spill))
 
     @property
     def borders(self) -> npt.NDArray[np.int64]:
-        """Borders of the windows: each is [b[i], b[i + 1])."""
+        """Return the borders of the windows: each is [b[i], b[i + 1])."""
         return self.plan.borders if self.bundles is None else self.bundles.borders
 
     @property
     def windows(self) -> range:
-        """Numbers of the windows."""
+        """Return the numbers of the windows."""
         return range(len(self.borders) - 1)
 
     def save(self, path: Path) -> None:

@@ -33,6 +33,8 @@ CALLING = frozenset(f.name for f in FAMILIES if f.calls == "mpi")
 _COLLECTIVE, _MESSAGE = types.MPI["collective"].key, types.MPI["p2p"].key
 _MILESTONES = (types.KERNEL.key, types.NCCL_KERNEL.key, types.GRAPH.key, _COLLECTIVE, _MESSAGE)
 _KEY = ["place", "start"]
+# Columns of stored work and calls; see LAUNCHED_WORK.
+_POINT = ("start", "end", "place", "name", "bytes", "kind")
 
 
 class StoredSteps(NamedTuple):
@@ -156,9 +158,6 @@ def _named(summary: Summary, combinations: pl.DataFrame) -> pl.DataFrame:
     )
     name = pl.when(pl.col("kind").is_not_null()).then(pl.col("name").fill_null("unknown"))
     return named.select(name.cast(LAUNCHED_WORK["name"]), pl.col(types.NCCL_BYTES.key).alias("bytes"), "kind")
-
-
-_POINT = ("start", "end", "place", "name", "bytes", "kind")
 
 
 def _points(named: list[tuple[Spill, pl.DataFrame]]) -> Iterator[pl.DataFrame]:

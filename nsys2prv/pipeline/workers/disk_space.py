@@ -38,7 +38,7 @@ def check_temporary(folder: Path, paths: Sequence[Path], selection: Selection, r
         # A report that cannot be read is reported when it is read.
         with suppress(ReportError), open_report(path) as report:
             rows += sum(family.rows_in(report) for family in families)
-    # The folder itself is ours and is gone when this is read.
+    # Not the folder itself, which is ours, and gone when the user reads the message.
     what = "reading these reports takes temporary files of at least"
     check_space(folder.parent, rows * row_bytes, what, "choose a folder with more by --spill-dir")
 

@@ -38,27 +38,27 @@ class Target(NamedTuple):
 
     @property
     def prv(self) -> Path:
-        """Path of the body."""
+        """Return the path of the body."""
         return self.stem.with_name(self.stem.name + (".prv.gz" if self.compress else ".prv"))
 
     @property
     def other(self) -> Path:
-        """Path of the body in the other form: compressed if this one is not, and the other way round."""
+        """Return the path of the body in the other form: compressed if this one is not, and the other way round."""
         return self._replace(compress=not self.compress).prv
 
     @property
     def pcf(self) -> Path:
-        """Path of the labels."""
+        """Return the path of the labels."""
         return self.stem.with_name(self.stem.name + ".pcf")
 
     @property
     def row(self) -> Path:
-        """Path of the object names."""
+        """Return the path of the object names."""
         return self.stem.with_name(self.stem.name + ".row")
 
     @property
     def alignment(self) -> Path:
-        """Path of the alignment of the reports' clocks."""
+        """Return the path of the alignment of the reports' clocks."""
         return self.stem.with_name(self.stem.name + ".align.json")
 
     def check(self, force: bool) -> None:

@@ -136,7 +136,7 @@ def _users(identity: Identity) -> Iterator[str]:
 
 
 def _spaced_folders(identity: Identity) -> Iterator[str]:
-    """Return the names with spaces among the folders in paths of the environment and of programs."""
+    """Yield the names with spaces among the folders in paths of the environment and of programs."""
     for value in (*identity.environment.values(), *(p.name for p in identity.processes)):
         yield from (part for part in re.split(r"[/\\:;]", value)[:-1] if " " in part.strip())
 
