@@ -62,8 +62,5 @@ def write_text(path: Path, text: str, form: str) -> None:
 
     Raises OutputError.
     """
-    try:
-        write_whole(path, text)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
+    write_whole(path, text)
     click.echo(f"Wrote {path}", err=form != "text")

@@ -185,7 +185,7 @@ class LoadedRun:
         return record_analysis(self.analyze(question), db, called, trace, spelled_options(*groups))
 
     def to_html(self, path: Path | str) -> None:
-        """Write the page of the analysis of the steady part."""
+        """Write the page of the analysis of the steady part. Raises Nsys2prvError."""
         write_whole(Path(path), page(self._analysis, run_name(self._inputs)))
 
     def __repr__(self) -> str:

@@ -71,6 +71,13 @@ def test_its_answers_are_those_of_the_commands(tmp_path: Path) -> None:
             run.analyze(window="nothing")
 
 
+def test_a_page_that_cannot_be_written_is_an_error_of_its_own(tmp_path: Path) -> None:
+    says = r"missing/run.html: cannot be written .*; choose another file"
+    saxpy = SAMPLES / "single" / "saxpy.sqlite"
+    with nsys2prv.load(saxpy, execution=ONE) as run, pytest.raises(nsys2prv.Nsys2prvError, match=says):
+        run.to_html(tmp_path / "missing" / "run.html")
+
+
 def test_it_shows_itself_on_one_line() -> None:
     with nsys2prv.load(GPT, execution=ONE) as run:
         assert repr(run).startswith("<nsys2prv run: 4 ranks, 4 GPUs, ")

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-from nsys2prv.errors import Nsys2prvError
+from nsys2prv.errors import Nsys2prvError, OutputError
 
 LOCK = "lock"
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+|_pqtdir|_arwdir)?")
@@ -35,20 +35,23 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a text file whole, or leave what was there. Raises OSError.
+    """Write a text file of the user whole, or leave what was there. Raises OutputError.
 
     A target that is not a regular file, such as a pipe, or whose folder takes no new files is written in place.
     """
     target = path.resolve()
-    if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
-        path.write_text(text, encoding="utf-8")
-        return
-    beside = partial_path(target)
     try:
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(target)
-    finally:
-        beside.unlink(missing_ok=True)
+        if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
+            path.write_text(text, encoding="utf-8")
+            return
+        beside = partial_path(target)
+        try:
+            beside.write_text(text, encoding="utf-8")
+            beside.replace(target)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
 
 
 @contextmanager
