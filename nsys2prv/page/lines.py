@@ -82,6 +82,14 @@ class Line(NamedTuple):
     label: str
 
 
+class _Place(NamedTuple):
+    """The place of a line among all, in their order. `number`: the index of the device, or the row of the thread."""
+
+    rank: int
+    of_thread: bool
+    number: int
+
+
 class Timeline(NamedTuple):
     """Lines by rank, devices before threads; what is drawn on them (ACTIVITY, by line and start), and PATH."""
 
@@ -95,12 +103,13 @@ def timeline(analysis: Analysis) -> Timeline:
     run = analysis.run
     threads = _threads(run)
     order = sorted(
-        [(device.rank, 0, number, DEVICE) for number, device in enumerate(run.devices)]
-        + [(run.rank(task), 1, row, THREAD) for task, row in threads]
+        [_Place(device.rank, False, number) for number, device in enumerate(run.devices)]
+        + [_Place(run.rank(task), True, row) for task, row in threads]
     )
-    line_of = {(kind, number): n for n, (_, _, number, kind) in enumerate(order)}
-    devices = {number: line_of[DEVICE, number] for number in range(len(run.devices))}
-    rows = {row: line_of[THREAD, row] for _, row in threads}
+    devices, rows = (
+        {place.number: line for line, place in enumerate(order) if place.of_thread == of_thread}
+        for of_thread in (False, True)
+    )
     parts = [
         _device_work(run, devices),
         _exchanges(analysis, devices, rows),
@@ -121,13 +130,13 @@ def _threads(run: Run) -> list[tuple[int, int]]:
     return pl.concat(parts).unique().sort("task", "row").unique("row", keep="first").sort("task", "row").rows()
 
 
-def _named(run: Run, order: list[tuple[int, int, int, str]], task_of: dict[int, int]) -> tuple[Line, ...]:
-    """Return the lines in order. `order`: rank, 0 or 1, number of device or row, and kind of each."""
+def _named(run: Run, order: list[_Place], task_of: dict[int, int]) -> tuple[Line, ...]:
+    """Return the lines in order. `task_of`: of the row of each thread."""
     lines, main = [], _main_rows(run, task_of)
-    for rank, _, number, kind in order:
-        if kind == DEVICE:
+    for rank, of_thread, number in order:
+        if not of_thread:
             device = run.devices[number]
-            lines.append(Line(kind, rank, device.host, f"GPU {device.gpu}"))
+            lines.append(Line(DEVICE, rank, device.host, f"GPU {device.gpu}"))
             continue
         name = run.row_labels[number] if number < len(run.row_labels) else "thread"
         lines.append(Line(MAIN if number in main else THREAD, rank, run.tasks[task_of[number]].host, name))
