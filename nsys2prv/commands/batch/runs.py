@@ -50,7 +50,14 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[RunReports], l
         names = few([report.name for report in strangers])
         said = f"no report has a name like {group}, only {names}" if strangers else "no reports in this folder"
         raise UsageError(f"{root}: {said}; `nsys2prv batch --help` explains what a run is")
-    between = "/" if group is None else "_"
+    return _named(root, found, "/" if group is None else "_"), strangers
+
+
+def _named(root: Path, found: Mapping[tuple[str, ...], Iterable[Path]], between: str) -> list[RunReports]:
+    """Return runs in order of name, given the reports of each by the parts of its name.
+
+    Raises UsageError where two runs would have one name.
+    """
     named: dict[str, RunReports] = {}
     for key, own in found.items():
         run = RunReports(between.join(key) or root.resolve().name or "root", tuple(sorted(own)))
@@ -59,7 +66,7 @@ def find_runs(root: Path, group: str | None = None) -> tuple[list[RunReports], l
                 f"{root}: the traces of {other.reports[0]} and of {run.reports[0]}, which are of two runs, would both "
                 f"be called {run.name}; rename one, or give another --group"
             )
-    return [named[name] for name in sorted(named)], strangers
+    return [named[name] for name in sorted(named)]
 
 
 def _by_folder(root: Path, reports: Iterable[Path]) -> list[tuple[str, ...] | None]:
