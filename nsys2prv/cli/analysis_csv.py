@@ -66,11 +66,7 @@ def _tables(analysis: Analysis) -> dict[str, list[dict[str, Any]]]:
         "iteration_efficiency": [_flat(p) for p in values["iterations"]["efficiency"]],
         "iterations": values["iterations"]["rows"],
         "delays": values["iterations"]["delays"],
-        "metrics": [
-            {"rank": f["rank"], "gpu": f["gpu"], "metric": f["metric"], **c, "classes": " + ".join(c["classes"])}
-            for f in values["metrics"]
-            for c in f["classes"]
-        ],
+        "metrics": [_class_mean(fit, one) for fit in values["metrics"] for one in fit["classes"]],
         **{
             name: values[name]
             for name in ("classes", "kernels", "memory", "memory_kinds", "api", "ranges", "idle", "host_samples")
@@ -105,6 +101,12 @@ def _finding(values: dict[str, Any]) -> dict[str, Any]:
     return {**_plain(values), "evidence": evidence}
 
 
+def _class_mean(fit: dict[str, Any], mean: dict[str, Any]) -> dict[str, Any]:
+    """Return the mean of classes as one row of CSV, with the GPU and the metric of its fit."""
+    of = {name: fit[name] for name in ("rank", "gpu", "metric")}
+    return {**of, **mean, "classes": " + ".join(mean["classes"])}
+
+
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of one row of CSV: lists as texts, without spans and left-out iterations."""
     texts = {name: " ".join(map(str, v)) if isinstance(v, list) else v for name, v in values.items()}
@@ -112,6 +114,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(phase: dict[str, object]) -> dict[str, object]:
+    """Return a phase or an iteration as one row of CSV, without its devices."""
     efficiency = phase["efficiency"]
     assert isinstance(efficiency, dict)
     return {"name": phase["name"], "occurrences": phase["occurrences"], "window_ns": phase["window_ns"], **efficiency}
