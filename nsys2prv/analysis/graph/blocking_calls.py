@@ -44,7 +44,8 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
     # Most calls do not block.
     wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique().sort("row", "start")
     called = known_instants(*wanted, *calls.select("row", "start")) != NO_INSTANT
-    calls = calls.drop("kind").filter(pl.Series(called)).unique(["row", "start"])
+    calls = calls.drop("kind").filter(pl.Series(called))
+    calls = calls.unique(["row", "start"], keep="first", maintain_order=True)
     waits = waits.join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
     by_event = pl.col("kind") == HOST_WAIT_EVENT

@@ -39,29 +39,26 @@ def find_markers(run: Run, streams: Streams, blocking: pl.DataFrame, first: int)
     """Return MARKER in order of stream and call, with nodes from `first` on. `blocking`: see BLOCKING_CALL."""
     waits = run.waits.filter((pl.col("kind") == STREAM_WAIT_EVENT) & pl.col("record_time").is_not_null())
     recorded = pl.concat([frame.select("task", "record_time", "record_stream") for frame in (waits, blocking)])
-    records = recorded.drop_nulls().select(
-        "task", stream=streams.of(recorded.drop_nulls()["record_stream"]), called="record_time"
+    recorded, nothing = recorded.drop_nulls(), pl.lit(None, pl.Int64)
+    records = recorded.select(
+        "task",
+        stream=streams.of(recorded["record_stream"]),
+        called="record_time",
+        waits=pl.lit(False),
+        record_called=nothing,
+        record_stream=nothing,
     )
-    pairs = waits.select(
+    awaiting = waits.select(
         "task",
         stream=streams.of(waits["stream"]),
         called="time",
+        waits=pl.lit(True),
         record_called="record_time",
         record_stream=streams.of(waits["record_stream"]),
     )
-    nothing = pl.lit(None, pl.Int64)
-    both = pl.concat(
-        [
-            records.unique().with_columns(waits=pl.lit(False), record_called=nothing, record_stream=nothing),
-            pairs.unique()
-            .with_columns(waits=pl.lit(True))
-            .select("task", "stream", "called", "waits", "record_called", "record_stream"),
-        ]
-    ).filter(pl.col("stream") != NO_STREAM)
-    placed = launched_before(run, streams, both, "stream", "called").sort(
-        "stream", "called", "waits", maintain_order=True
-    )
-    markers = numbered(placed, first)
+    both = pl.concat([records.unique(), awaiting.unique()]).filter(pl.col("stream") != NO_STREAM)
+    placed = launched_before(run, streams, both, "stream", "called")
+    markers = numbered(placed.sort("stream", "called", "waits", maintain_order=True), first)
     nodes = markers.filter(~pl.col("waits")).select(record_stream="stream", record_called="called", record="node")
     found = markers.join(nodes, on=["record_stream", "record_called"], how="left", maintain_order="left")
     found = found.unique("node", keep="first", maintain_order=True)
