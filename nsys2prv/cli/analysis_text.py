@@ -185,7 +185,9 @@ def _overlap(analysis: Analysis) -> Section:
 def _metrics(analysis: Analysis, held: bool) -> Iterator[Section]:
     """Yield one table a metric: rows are classes, columns are GPUs (the first of many)."""
     for metric in dict.fromkeys(f.metric for f in analysis.metrics):
-        fits = [f for f in analysis.metrics if f.metric == metric][: MANY + 1]
+        of_metric = [f for f in analysis.metrics if f.metric == metric]
+        # That of all GPUs together comes first.
+        fits, gpus = of_metric[: MANY + 1], sum(f.device is not None for f in of_metric)
         classes = dict.fromkeys(c.classes for f in fits for c in f.classes)
         cells = [{c.classes: _mean(c, held) for c in f.classes} for f in fits]
         rows = [[" + ".join(names), *(own.get(names, "") for own in cells)] for names in classes]
@@ -195,7 +197,8 @@ def _metrics(analysis: Analysis, held: bool) -> Iterator[Section]:
             rows.append(["R2, iterations left out", *(f"{f.r2_left_out:.3f}" for f in fits)])
         rows.append(["samples", *(f"{f.samples} x {f.period_ns / 1000:.0f} us" for f in fits)])
         how = "held samples averaged inside kernels" if held else "estimate while a class runs, +- standard error"
-        yield "metrics", f"{metric} by class: {how}", ["class", *head], rows
+        shown_of = f"; the first {MANY} of {gpus} GPUs" if gpus > MANY else ""
+        yield "metrics", f"{metric} by class: {how}{shown_of}", ["class", *head], rows
 
 
 def _gpu_head(devices: Sequence[Device], number: int) -> str:

@@ -214,6 +214,17 @@ def test_held_shows_the_plain_average() -> None:
     assert "+-" not in text.partition("held samples")[2].partition("\n\n")[0]
 
 
+@pytest.mark.parametrize(("times", "ends"), [(2, "inside kernels"), (3, "inside kernels; the first 8 of 12 GPUs")])
+def test_of_many_gpus_the_title_says_how_many_have_a_column(times: int, ends: str) -> None:
+    found = nsys2prv.analyze(GPT, question=nsys2prv.Question(window="device"))
+    every, *single = (fit for fit in found.metrics if fit.metric == found.metrics[0].metric)
+    metrics = (every, *(fit._replace(device=n) for n, fit in enumerate(times * single)))
+    many = found._replace(metrics=metrics, run=found.run._replace(devices=times * found.run.devices))
+    title, head = next((title, head) for name, title, head, _ in sections(many, held=True) if name == "metrics")
+    assert title.endswith(ends)
+    assert len(head) == 2 + 8
+
+
 def test_of_ranks_that_wait_as_long_the_first_are_shown() -> None:
     found = nsys2prv.analyze(HALO)
     one = found.explanation.communication.filter(rank=0, operation="all").head(1)
