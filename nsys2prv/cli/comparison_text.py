@@ -34,6 +34,8 @@ class ShownFigures(NamedTuple):
     @property
     def left_out(self) -> list[str]:
         """Return what is left out as a sentence, and how to see it; nothing where all is shown."""
+        if not self.every:
+            return ["Neither run has figures to compare: device activity, MPI calls or iterations."]
         if not self.rows:
             return [f"None of {self.every} figures differs in the digits that are shown (--json has all)."]
         same = f"{self.same} of {self.every} figures, which do not differ in the digits that are shown"

@@ -203,6 +203,13 @@ def test_markdown_has_a_verdict_and_a_table(cli: Command, before: Path, after: P
     assert (" figures differs in the digits" in same, "|" in same) == (True, False)
 
 
+def test_where_nothing_is_on_devices_markdown_says_that_there_are_no_figures(cli: Command) -> None:
+    """Nor has a phase an efficiency there: zeros would read as one."""
+    report = SAMPLES / "single" / "nvtx-attributes.sqlite"
+    said = cli("compare", report, report, "--phase", "iteration", "--format", "markdown").out
+    assert said.splitlines()[-1] == "Neither run has figures to compare: device activity, MPI calls or iterations."
+
+
 def test_csv_has_the_rows(cli: Command, before: Path) -> None:
     assert cli("compare", before, before, "--format", "csv").out.startswith("what,name,a,b,difference,change_percent\n")
 

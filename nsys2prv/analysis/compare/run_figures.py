@@ -109,8 +109,7 @@ def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
     if steady.height:
         times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
         values |= {(ITERATION_MEAN, n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
-    for phase in analysis.phases:
-        values[PHASE, phase.name] = phase.efficiency.parallel
+    values |= {(PHASE, one.name): one.efficiency.parallel for one in analysis.phases if one.efficiency.measured}
     for table, what in ((analysis.classes, CLASS_TIME), (analysis.kernels, KERNEL_TIME)):
         over_all = table.filter(pl.col("rank").is_null())
         name = "family" if "family" in over_all.columns else "name"
