@@ -1,8 +1,8 @@
-"""Findings that only one of two runs has, or that cost more there: what was mended, and what is new."""
+"""Findings that only one of two runs has, or that cost more there: what was mended, what is new, and what moved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 # A finding of both runs is told where its cost in one is less than this part of that in the other.
@@ -11,6 +11,9 @@ LESS = 1 / 3
 ALIKE, COSTLY = 0.9, "high"
 # What these rules say that a delay costs is a bound, which other hosts set. A change of it tells nothing.
 BOUNDS = ("late-rank", "late-ranks")
+# These rules tell one fault: others wait for the host of a rank, of several ranks, or of one rank after the other.
+# Which rank comes last is chance where all hosts are busy.
+LATENESS = ("late-rank", "late-ranks", "exposed-waiting")
 # Lines that say so, each for the findings that are gone, that are new, and whose cost changed.
 MOST_TOLD = 3
 # Findings of low severity come and go with the spread of iterations, and data that was not recorded is no change.
@@ -43,16 +46,27 @@ class StatedFinding(NamedTuple):
         apart = self.ranks and other.ranks and not {*self.ranks} & {*other.ranks}
         return self.id == other.id and not apart
 
+    def moves_to(self, other: StatedFinding) -> bool:
+        """Return True for findings of one fault, if not of the same ranks, of which neither is of low severity."""
+        alike = self.id == other.id or {self.id, other.id} <= {*LATENESS}
+        return alike and UNSTABLE not in (self.severity, other.severity)
+
+
+# A finding as in the first run, and as in the second.
+Pair = tuple[StatedFinding, StatedFinding]
+
 
 class ChangedFindings(NamedTuple):
     """Findings of the first run that are gone in the second, and those that are new there, the worst first.
 
-    `changed`: findings of both runs, as in the first and as in the second, the most changed first.
+    `changed`: findings of both runs, as in the first and as in the second, the most changed first; `moved`: those that
+    are of other ranks in the second, in the order of the first.
     """
 
     gone: tuple[StatedFinding, ...]
     new: tuple[StatedFinding, ...]
-    changed: tuple[tuple[StatedFinding, StatedFinding], ...] = ()
+    changed: tuple[Pair, ...] = ()
+    moved: tuple[Pair, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each of the worst ones, and one for the number of others."""
@@ -64,6 +78,9 @@ class ChangedFindings(NamedTuple):
             yield f"{'Less' if new.cost_ns < old.cost_ns else 'More'}: {new.title}; in A: {old.title}"
         if (more := len(self.changed) - MOST_TOLD) > 0:
             yield f"Less or more: {more} more finding{'s' * (more > 1)}"
+        yield from (f"{_moved(old, new)}: {new.title}; in A: {old.title}" for old, new in self.moved[:MOST_TOLD])
+        if (more := len(self.moved) - MOST_TOLD) > 0:
+            yield f"Moved: {more} more finding{'s' * (more > 1)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON values."""
@@ -71,35 +88,49 @@ class ChangedFindings(NamedTuple):
             "gone": [one._asdict() for one in self.gone],
             "new": [one._asdict() for one in self.new],
             "changed": [{"a": old._asdict(), "b": new._asdict()} for old, new in self.changed],
+            "moved": [{"a": old._asdict(), "b": new._asdict()} for old, new in self.moved],
         }
 
 
 def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> ChangedFindings:
-    """Return the findings that only one of two runs has, and those of both whose cost changed.
+    """Return the findings that only one of two runs has, those of both whose cost changed, and those of other ranks.
 
     Costs have to compare: they are of iterations of one work, or of windows.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
-    pairs = [*_pairs(*counting)]
-    gone, new = (
-        tuple(one for one in run if one.severity != UNSTABLE and not any(one is pair[side] for pair in pairs))
-        for side, run in enumerate(counting)
-    )
+    pairs = [*_pairs(*counting, StatedFinding.is_like)]
+    moved = [*_pairs(*_unpaired(counting, pairs), StatedFinding.moves_to)]
+    gone, new = (tuple(one for one in run if one.severity != UNSTABLE) for run in _unpaired(counting, [*pairs, *moved]))
     changed = sorted(filter(_is_changed, pairs), key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns))
-    return ChangedFindings(gone, new, tuple(changed))
+    return ChangedFindings(gone, new, tuple(changed), tuple(moved))
 
 
-def _pairs(a: Iterable[StatedFinding], b: Iterable[StatedFinding]) -> Iterator[tuple[StatedFinding, StatedFinding]]:
-    """Yield each finding with the one of the other run that is like it: about the same ranks, or else next in cost."""
+def _unpaired(runs: Iterable[Sequence[StatedFinding]], pairs: Sequence[Pair]) -> list[list[StatedFinding]]:
+    """Return the findings of each run that are in none of the pairs."""
+    return [[one for one in run if not any(one is pair[side] for pair in pairs)] for side, run in enumerate(runs)]
+
+
+def _pairs(
+    a: Iterable[StatedFinding], b: Iterable[StatedFinding], alike: Callable[[StatedFinding, StatedFinding], bool]
+) -> Iterator[Pair]:
+    """Yield each finding with the one of the other run that is `alike`: about the same ranks, or else next in cost."""
     free = list(b)
     for old in a:
-        if like := [new for new in free if old.is_like(new)]:
+        if like := [new for new in free if alike(old, new)]:
             nearest = min(like, key=lambda new: (new.ranks != old.ranks, abs(new.cost_ns - old.cost_ns)))
             free.remove(nearest)
             yield old, nearest
 
 
-def _is_changed(pair: tuple[StatedFinding, StatedFinding]) -> bool:
+def _moved(old: StatedFinding, new: StatedFinding) -> str:
+    """Return the word for a finding of other ranks, and if it costs far more or less there."""
+    less, more = sorted((old.cost_ns, new.cost_ns))
+    if less >= LESS * more:
+        return "Moved"
+    return f"Moved, and {'less' if new.cost_ns < old.cost_ns else 'more'}"
+
+
+def _is_changed(pair: Pair) -> bool:
     """Return True for a finding as in both runs, if its cost changed by enough to tell."""
     less, more = sorted(pair, key=lambda one: one.cost_ns)
     least = ALIKE if more.severity == COSTLY else LESS

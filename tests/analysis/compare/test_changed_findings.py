@@ -11,8 +11,8 @@ COPIES = StatedFinding("pageable-copies", "medium", "Copies of pageable memory",
 
 
 def test_a_finding_of_one_run_is_gone_or_new() -> None:
-    assert changed_findings([LATE, COPIES], [LATE]) == ((COPIES,), (), ())
-    assert changed_findings([LATE], [LATE, COPIES]) == ((), (COPIES,), ())
+    assert changed_findings([LATE, COPIES], [LATE]) == ((COPIES,), (), (), ())
+    assert changed_findings([LATE], [LATE, COPIES]) == ((), (COPIES,), (), ())
 
 
 @pytest.mark.parametrize(
@@ -39,19 +39,51 @@ def test_a_finding_of_both_runs_is_told_where_its_cost_changed(rule: str, severi
 def test_what_is_low_or_was_not_recorded_is_no_change() -> None:
     low = COPIES._replace(severity="low")
     missing = StatedFinding("missing-data", "high", "Not recorded: CUDA", 0)
-    assert changed_findings([low, missing], []) == ((), (), ())
+    assert changed_findings([low, missing], []) == ((), (), (), ())
 
 
 def test_findings_without_a_cost_change_only_where_the_other_run_has_none() -> None:
     failed = StatedFinding("failed-calls", "medium", "CUDA calls of the program failed", 0)
-    assert changed_findings([failed], [failed]) == ((), (), ())
+    assert changed_findings([failed], [failed]) == ((), (), (), ())
     assert changed_findings([failed], []).gone == (failed,)
 
 
-def test_a_finding_about_another_rank_is_another_one() -> None:
-    first, other = LATE._replace(ranks=(3,)), LATE._replace(ranks=(5,))
-    assert changed_findings([first], [other]) == ((first,), (other,), ())
-    assert changed_findings([first], [LATE]) == ((), (), ())
+def test_a_rank_that_another_run_names_as_well_has_not_moved() -> None:
+    """Findings without ranks are about all of them."""
+    assert changed_findings([LATE._replace(ranks=(3,))], [LATE]) == ((), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("rule", "ranks", "cost", "word"),
+    [
+        ("late-rank", (1,), 8_000_000, "Moved"),
+        ("late-rank", (1,), 2_000_000, "Moved, and less"),
+        ("late-rank", (1,), 28_000_000, "Moved, and more"),
+        # Hosts that are late in turn: which one is the latest is chance.
+        ("exposed-waiting", (1, 0), 8_000_000, "Moved"),
+        ("exposed-waiting", (), 8_000_000, "Moved"),
+        ("late-ranks", (1, 0), 8_000_000, "Moved"),
+    ],
+)
+def test_a_fault_of_another_rank_is_one_line_with_both_costs(
+    rule: str, ranks: tuple[int, ...], cost: int, word: str
+) -> None:
+    one, other = LATE._replace(ranks=(0,)), StatedFinding(rule, "medium", "Others wait", cost, ranks)
+    found = changed_findings([one], [other])
+    assert found == ((), (), (), ((one, other),))
+    assert [*found.lines()] == [f"{word}: Others wait; in A: Rank 1 is late"]
+
+
+def test_only_one_fault_moves_and_none_of_low_severity() -> None:
+    one = LATE._replace(ranks=(0,))
+    for other in (one._replace(id="imbalance", ranks=(1,)), COPIES):
+        assert changed_findings([one], [other]) == ((one,), (other,), (), ())
+    assert changed_findings([one], [one._replace(severity="low", ranks=(1,))]) == ((one,), (), (), ())
+
+
+def test_a_finding_moves_only_if_its_own_ranks_are_free_of_it() -> None:
+    zero, one, two = (LATE._replace(ranks=(rank,)) for rank in range(3))
+    assert changed_findings([zero, one], [one, two]) == ((), (), (), ((zero, two),))
 
 
 def test_the_worst_three_are_told() -> None:
@@ -73,3 +105,6 @@ def test_each_finding_changes_into_one() -> None:
     named = COPIES._replace(ranks=(1, 2), cost_ns=40_000_000)
     assert changed_findings([named], [half[3], named]).changed == ()
     assert list(changed_findings(many, half).lines())[-1] == "Less or more: 1 more finding"
+    others = [one._replace(ranks=(2 * n,)) for n, one in enumerate(many)]
+    moved = [one._replace(ranks=(2 * n + 1,)) for n, one in enumerate(many)]
+    assert list(changed_findings(others, moved).lines())[-1] == "Moved: 1 more finding"
