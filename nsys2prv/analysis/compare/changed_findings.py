@@ -92,16 +92,19 @@ class ChangedFindings(NamedTuple):
         }
 
 
-def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> ChangedFindings:
+def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_long: bool = False) -> ChangedFindings:
     """Return the findings that only one of two runs has, those of both whose cost changed, and those of other ranks.
 
-    Costs have to compare: they are of iterations of one work, or of windows.
+    Costs have to compare: they are of iterations of one work, or of windows. `as_long`: iterations take as long but for
+    their spread, which moves costs, too: then costly findings have to change as much as the others.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
     pairs = [*_pairs(*counting, StatedFinding.is_like)]
     moved = [*_pairs(*_unpaired(counting, pairs), StatedFinding.moves_to)]
     gone, new = (tuple(one for one in run if one.severity != UNSTABLE) for run in _unpaired(counting, [*pairs, *moved]))
-    changed = sorted(filter(_is_changed, pairs), key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns))
+    alike = LESS if as_long else ALIKE
+    differing = [pair for pair in pairs if _is_changed(pair, alike)]
+    changed = sorted(differing, key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns))
     return ChangedFindings(gone, new, tuple(changed), tuple(moved))
 
 
@@ -130,8 +133,8 @@ def _moved(old: StatedFinding, new: StatedFinding) -> str:
     return f"Moved, and {'less' if new.cost_ns < old.cost_ns else 'more'}"
 
 
-def _is_changed(pair: Pair) -> bool:
-    """Return True for a finding as in both runs, if its cost changed by enough to tell."""
+def _is_changed(pair: Pair, alike: float) -> bool:
+    """Return True for a finding as in both runs, if its cost changed by enough to tell. `alike`: of a costly one."""
     less, more = sorted(pair, key=lambda one: one.cost_ns)
-    least = ALIKE if more.severity == COSTLY else LESS
+    least = alike if more.severity == COSTLY else LESS
     return more.severity != UNSTABLE and more.id not in BOUNDS and less.cost_ns < least * more.cost_ns

@@ -17,7 +17,7 @@ from nsys2prv.analysis.compare.compare_figures import (
 )
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import Change, Significance, significance
-from nsys2prv.analysis.compare.verdict import Verdict, decide
+from nsys2prv.analysis.compare.verdict import DecidedBy, Decision, Verdict, decide
 from nsys2prv.analysis.compare.verdict_sentences import verdict_sentences
 from nsys2prv.errors import UsageError
 from nsys2prv.model.words import few, short
@@ -62,13 +62,20 @@ class Comparison:
         """
         if len({bool(count) for count in self.iterations}) > 1 or not same_iterations(self.a, self.b):
             return ChangedFindings((), ())
-        return changed_findings(self.a.findings, self.b.findings)
+        iteration = self.significance.iteration
+        tested = iteration is not None and iteration.p is not None
+        as_long = tested and self.decision.by in (DecidedBy.RANKS, DecidedBy.NO_CHANGE)
+        return changed_findings(self.a.findings, self.b.findings, as_long)
+
+    @cached_property
+    def decision(self) -> Decision:
+        """Return what changed from a to b, and by which test."""
+        return decide(self.significance)
 
     @cached_property
     def verdict(self) -> Verdict:
-        """Return what changed from a to b."""
-        decision = decide(self.significance)
-        return Verdict(decision.outcome, verdict_sentences(self.a, self.b, self.significance, decision))
+        """Return what changed from a to b, in sentences."""
+        return Verdict(self.decision.outcome, verdict_sentences(self.a, self.b, self.significance, self.decision))
 
     def as_json(self) -> dict[str, Any]:
         """Return all of it as JSON values."""

@@ -48,11 +48,19 @@ def _decided(tested: Significance, iteration: Change, decision: Decision) -> str
         return f"{what}: {tested.average.text}. The usual one (median) takes {usual}."
     if decision.by == DecidedBy.MEDIAN:
         return f"B is {decision.outcome}: the median iteration takes {_taken(iteration)}."
-    if decision.by == DecidedBy.RANKS:
-        return f"{_ranks(decision.ranks)}. The median iteration takes {_times(iteration)}; {_of_no_matter(tested)}."
+    if decision.by == DecidedBy.RANKS and iteration.p is None:
+        return f"{_ranks(decision.ranks)}. The median iteration takes {_times(iteration)}; {_too_few(tested)}."
     if decision.by == DecidedBy.TOO_FEW:
         return f"{UNKNOWN}: {_too_few(tested)}. The median iteration takes {_times(iteration)}."
-    return f"{NONE_THAT_COUNTS if iteration.real else NONE}: the median iteration takes {_taken(iteration)}."
+    alone = _of_ranks_alone(iteration, decision.ranks) if decision.by == DecidedBy.RANKS else ""
+    return f"{NONE_THAT_COUNTS if iteration.real else NONE}: the median iteration takes {_taken(iteration)}.{alone}"
+
+
+def _of_ranks_alone(iteration: Change, ranks: Sequence[Change]) -> str:
+    """Return the ranks that changed though the iteration did not, and how much of it that is, as a sentence."""
+    text = _ranks(ranks)
+    most = 100 * max(abs(one.b - one.a) for one in ranks) / max(iteration.a, 1)
+    return f" But {text[0].lower()}{text[1:]}: {most:.1f} % of the iteration{' at most' * (len(ranks) > 1)}."
 
 
 def _of_average(tested: Significance, decision: Decision) -> str:
@@ -108,13 +116,6 @@ def _without_test(a: RunFigures, b: RunFigures) -> str:
     recorded, common = Change(None, a.active_ns, b.active_ns, None), common_work(a.recorded_work, b.recorded_work)
     known = f", and in all of that {common.text}" if common.every else ""
     return f" From the first activity to the last it takes {_times(recorded)}{known}."
-
-
-def _of_no_matter(tested: Significance) -> str:
-    """Return why a change of the iteration that is not significant says nothing."""
-    if tested.iteration is None or tested.iteration.p is None:
-        return _too_few(tested)
-    return f"that is {BELOW}" if tested.iteration.real else "the spread of iterations explains that"
 
 
 def _too_few(tested: Significance) -> str:

@@ -36,6 +36,16 @@ def test_a_finding_of_both_runs_is_told_where_its_cost_changed(rule: str, severi
     assert [*changed_findings([one], [other]).lines()] == ["Less: Launches of A; in A: Launches of B"] * told
 
 
+def test_a_costly_finding_of_iterations_that_take_as_long_has_to_change_as_much_as_another() -> None:
+    """What the spread of iterations moves is no change: two lines of a verdict contradicted each other."""
+    one, less, far_less = (
+        StatedFinding("launch-bound", "high", f"{ns}", ns) for ns in (9_000_000, 7_000_000, 2_000_000)
+    )
+    assert changed_findings([one], [less]).changed == ((one, less),)
+    assert changed_findings([one], [less], as_long=True).changed == ()
+    assert changed_findings([one], [far_less], as_long=True).changed == ((one, far_less),)
+
+
 def test_what_is_low_or_was_not_recorded_is_no_change() -> None:
     low = COPIES._replace(severity="low")
     missing = StatedFinding("missing-data", "high", "Not recorded: CUDA", 0)

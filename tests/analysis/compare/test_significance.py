@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 from analysis_cases import Analysed
 
+from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.compare.compare_figures import figures_per_iteration
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
@@ -156,16 +157,33 @@ def test_a_small_difference_that_is_sure_is_called_real() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"), [(1.002, "that is real but below 0.5 %"), (1, "the spread of iterations explains that")]
+    ("change", "told", "why"),
+    [
+        (1.002, "No difference that counts", "+0.2 %, real but below 0.5 %: p < 0.001"),
+        (1, "No difference that the spread of iterations does not explain", "+0.0 %, not significant: p = 1.000"),
+    ],
 )
-def test_the_verdict_on_a_slower_rank_says_why_the_iteration_does_not_count(change: float, told: str) -> None:
-    computes = random(20, 3, 8)
-    slower = np.rint(computes * [1, 1.08, 1])
+def test_the_verdict_on_a_slower_rank_says_first_that_the_iteration_did_not_change(
+    change: float, told: str, why: str
+) -> None:
+    computes = np.full((20, 3), 1e7) + np.arange(20)[:, None]
     same = np.full_like(computes, 1e8)
-    found = compared(table(same, computes), table(same * change, slower))
+    found = compared(table(same, computes), table(same * change, computes * [1, 1.08, 1]))
     assert found.verdict.change == "rank slower"
-    assert found.verdict.text.startswith("Rank 1 computes ")
-    assert found.verdict.text.endswith(f" %); {told}.")
+    times = f"the median iteration takes {100 * change:.1f} ms instead of 100.0 ({why})."
+    alone = "But rank 1 computes 10.8 ms instead of 10.0 (+8.0 %, significant: p < 0.001) an iteration"
+    assert found.verdict.text == f"{told}: {times} {alone}: 0.8 % of the iteration."
+    both = compared(table(same, computes), table(same, computes * [1, 1.08, 1.04]))
+    assert both.verdict.text.endswith(" an iteration: 0.8 % of the iteration at most.")
+
+
+@pytest.mark.parametrize(("change", "told"), [(1.2, 1), (1, 0)])
+def test_costs_that_spread_with_iterations_are_no_change_where_these_take_as_long(change: float, told: int) -> None:
+    times = np.full((20, 1), 1e7) + np.arange(20)[:, None]
+    found = compared(table(times), table(times * change))
+    costs = (StatedFinding("launch-bound", "high", "Launch-bound", ns) for ns in (5_000_000, 4_000_000))
+    found.a, found.b = (run._replace(findings=(one,)) for run, one in zip((found.a, found.b), costs, strict=True))
+    assert len(found.changed_findings.changed) == told
 
 
 @pytest.mark.parametrize("iterations", [3, 20])
