@@ -99,8 +99,8 @@ def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_
     their spread, which moves costs, too: then costly findings have to change as much as the others.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
-    pairs = [*_pairs(*counting, StatedFinding.is_like)]
-    moved = [*_pairs(*_unpaired(counting, pairs), StatedFinding.moves_to)]
+    pairs = [*_pairs(counting, StatedFinding.is_like)]
+    moved = [*_pairs(_unpaired(counting, pairs), StatedFinding.moves_to)]
     gone, new = (tuple(one for one in run if one.severity != UNSTABLE) for run in _unpaired(counting, [*pairs, *moved]))
     alike = LESS if as_long else ALIKE
     differing = [pair for pair in pairs if _is_changed(pair, alike)]
@@ -114,10 +114,10 @@ def _unpaired(runs: Iterable[Sequence[StatedFinding]], pairs: Sequence[Pair]) ->
 
 
 def _pairs(
-    a: Iterable[StatedFinding], b: Iterable[StatedFinding], alike: Callable[[StatedFinding, StatedFinding], bool]
+    runs: Sequence[Sequence[StatedFinding]], alike: Callable[[StatedFinding, StatedFinding], bool]
 ) -> Iterator[Pair]:
     """Yield each finding with the one of the other run that is `alike`: about the same ranks, or else next in cost."""
-    free = list(b)
+    a, free = runs[0], [*runs[1]]
     for old in a:
         if like := [new for new in free if alike(old, new)]:
             nearest = min(like, key=lambda new: (new.ranks != old.ranks, abs(new.cost_ns - old.cost_ns)))

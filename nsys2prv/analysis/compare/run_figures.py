@@ -26,8 +26,9 @@ class RunFigures(NamedTuple):
     `programs`: that of each rank; `ranks`, `gpus`: how many there are; `nccl`, `window`: of the question that was
     answered; `kept`: number of iterations in the window; `figures`: (what, name) -> value, see `figures`; `iterations`:
     ITERATION; `findings`: the worst first; `analysis`: all of it, where it was asked for and the run is no stored one;
-    `work`: of each kernel and graph in an iteration of the window (empty: no iterations, or a stored run);
-    `recorded_work`: in all of the run; `active_ns`: from its first activity to its last, None of a stored run.
+    `work`, `collectives`: of each kernel and graph, and of each operation of NCCL, in an iteration of the window
+    (empty: no iterations, or a stored run); `recorded_work`: in all of the run; `active_ns`: from its first activity to
+    its last, None of a stored run.
     """
 
     name: str
@@ -43,6 +44,7 @@ class RunFigures(NamedTuple):
     findings: tuple[StatedFinding, ...] = ()
     analysis: Analysis | None = None
     work: Mapping[str, KernelWork] = {}
+    collectives: Mapping[str, KernelWork] = {}
     recorded_work: Mapping[str, KernelWork] = {}
     active_ns: int | None = None
 
@@ -54,6 +56,7 @@ class RunFigures(NamedTuple):
 
 def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigures:
     """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
+    work = work_of_iterations(analysis)
     stated = [(one.id, str(one.severity), one.title, round(one.cost_ns), one.ranks) for one in analysis.findings]
     return RunFigures(
         name=name,
@@ -68,7 +71,8 @@ def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigure
         iterations=analysis.iterations,
         findings=tuple(StatedFinding(*one) for one in stated),
         analysis=analysis if whole else None,
-        work=work_of_iterations(analysis),
+        work=work.kernels,
+        collectives=work.collectives,
         recorded_work=work_of_run(analysis.run),
         active_ns=analysis.run.active[1] - analysis.run.active[0],
     )

@@ -9,6 +9,7 @@ from nsys2prv.analysis.compare.compare_figures import same_marks, same_pattern
 from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations
+from nsys2prv.analysis.compare.size_of_work import of_other_input, other_bytes, other_grids
 from nsys2prv.analysis.compare.verdict import DecidedBy, Decision
 from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
 from nsys2prv.model.words import short
@@ -34,6 +35,7 @@ def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decisi
         [
             _decided(tested, tested.iteration, decision),
             _of_average(tested, decision),
+            of_other_input(other_grids(a.work, b.work), other_bytes(a.collectives, b.collectives)),
             f" {_ranks(beside)}." if beside else "",
             _of_marks(a, b),
         ]

@@ -9,8 +9,9 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.frames import GRAPH, KERNEL, Run
+from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
 from nsys2prv.analysis.iterations.phases import projected
+from nsys2prv.analysis.work_attributes import blocks_of, threads_of
 
 # An iteration does the work of several of the other run if so large a share of its launches is of kernels that come a
 # whole number of times as often, up to so small an error, and that take as many times as long, up to another error: a
@@ -21,13 +22,18 @@ LEAST_MULTIPLIED_SHARE, COUNT_ERROR, TIME_ERROR = 0.75, 0.02, 0.25
 FEWEST_EQUAL = 2
 # What launches work on the device by a name.
 NAMED = (KERNEL, GRAPH)
+LAUNCHED_AND_TIMED = ("task", "launched", "start", "end")
 
 
 class KernelWork(NamedTuple):
-    """The work of a kernel or graph, in all of a run or the mean iteration of a rank: launches and time (ns)."""
+    """The work of a kernel, graph or collective, in all of a run or the mean iteration of a rank: launches, time (ns).
+
+    `size`: threads of a kernel's grids, or bytes of a collective (0: not known).
+    """
 
     launches: float
     ns: float
+    size: float = 0.0
 
 
 class CommonWork(NamedTuple):
@@ -72,27 +78,48 @@ class MoreWork(NamedTuple):
     launches: tuple[float, float]
 
 
-def work_of_iterations(analysis: Analysis) -> dict[str, KernelWork]:
-    """Return the work that the steady iterations launch, by name; nothing without iterations."""
+class IterationWork(NamedTuple):
+    """The work that the steady iterations launch, by name: kernels and graphs, and collectives by operation."""
+
+    kernels: Mapping[str, KernelWork] = {}
+    collectives: Mapping[str, KernelWork] = {}
+
+
+def work_of_iterations(analysis: Analysis) -> IterationWork:
+    """Return the work that the steady iterations launch; nothing without iterations."""
     run, steady = analysis.run, analysis.iterations.filter("steady")
     count = steady.select("iteration", "repeat", "rank").n_unique()
     task = pl.col("rank").replace_strict(run.task_by_rank, return_dtype=pl.Int64)
     ranges = steady.select(
         "repeat", task=task, number="iteration", start="start_ns", end=pl.col("start_ns") + pl.col("total_ns")
     )
-    named = run.work.filter(pl.col("kind").is_in(NAMED)).select("task", "launched", "name", "start", "end")
-    return _by_name(projected(named, ranges.sort("task", "start")), count)
+    ranges = ranges.sort("task", "start")
+    named, collectives = _named(run), _collectives(run)
+    return IterationWork(_by_name(projected(named, ranges), count), _by_name(projected(collectives, ranges), count))
 
 
 def work_of_run(run: Run) -> dict[str, KernelWork]:
-    """Return the work of all of a run, by name."""
-    return _by_name(run.work.filter(pl.col("kind").is_in(NAMED)), 1)
+    """Return the kernels and graphs of all of a run, by name."""
+    return _by_name(_named(run), 1)
+
+
+def _named(run: Run) -> pl.DataFrame:
+    """Return kernels and graphs: task, launched, name, start, end and size."""
+    threads = blocks_of(pl.col("shape")) * threads_of(pl.col("resources"))
+    return run.work.filter(pl.col("kind").is_in(NAMED)).select(*LAUNCHED_AND_TIMED, "name", size=threads)
+
+
+def _collectives(run: Run) -> pl.DataFrame:
+    """Return work of NCCL, as _named does, by the name of its operation."""
+    work = run.work.filter(pl.col("kind") == NCCL, pl.col("operation").is_not_null())
+    return work.select(*LAUNCHED_AND_TIMED, name="operation", size="bytes")
 
 
 def _by_name(work: pl.DataFrame, parts: int) -> dict[str, KernelWork]:
-    """Return the work of each name in one of a number of parts, the mean."""
-    sums = work.group_by("name").agg(pl.len(), ns=(pl.col("end") - pl.col("start")).sum())
-    return {str(name): KernelWork(number / parts, ns / parts) for name, number, ns in sums.rows()}
+    """Return the work of each name in one of a number of parts, the mean. Sizes are those of which all are known."""
+    size = pl.when(pl.col("size").null_count() == 0).then(pl.col("size").sum()).otherwise(0)
+    sums = work.group_by("name").agg(pl.len(), ns=(pl.col("end") - pl.col("start")).sum(), size=size)
+    return {str(name): KernelWork(*(one / parts for one in figures)) for name, *figures in sums.rows()}
 
 
 def common_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> CommonWork:
@@ -125,5 +152,5 @@ def _multiple(fewer: Mapping[str, KernelWork], more: Mapping[str, KernelWork], i
 
 def _comes(times: int, fewer: KernelWork, more: KernelWork) -> bool:
     """Return whether a kernel comes and takes so many times as much in an iteration of one run as in the other's."""
-    parts = zip(fewer, more, (COUNT_ERROR, TIME_ERROR), strict=True)
+    parts = ((fewer.launches, more.launches, COUNT_ERROR), (fewer.ns, more.ns, TIME_ERROR))
     return all(abs(much - times * little) <= error * times * little for little, much, error in parts)
