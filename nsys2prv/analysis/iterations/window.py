@@ -86,3 +86,16 @@ def kept_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
     if window.name != STEADY:
         return steps
     return steps.join(iterations_frame(window.iterations), on=["number", "repeat"], how="semi", maintain_order="left")
+
+
+def iterations_in_range(steps: pl.DataFrame, window: Window) -> tuple[tuple[int, int], ...]:
+    """Return the iterations that the window of an NVTX range is about, as (number, repeat), in order of time.
+
+    Half of such an iteration is in the window, or half of the window in it: ranks do not begin at one time. `steps`:
+    OCCURRENCE of all iterations.
+    """
+    key, (start, end) = ["number", "repeat"], (pl.col("start"), pl.col("end"))
+    each = steps.group_by(key).agg(start.min(), end.max()).sort("start", *key)
+    common = pl.min_horizontal(end, window.end) - pl.max_horizontal(start, window.start)
+    shorter = pl.min_horizontal(end - start, window.end - window.start)
+    return tuple(each.filter(2 * common >= shorter, common > 0).select(key).rows())

@@ -1,0 +1,47 @@
+"""Predictions for a window that a range names are of the iterations that it is about."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from programs import UNIT, program
+
+from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.predict.change import parse_change
+from nsys2prv.analysis.question import Question
+from nsys2prv.commands.whatif import predictions_of
+
+# Each step decodes, and one saves what it has; rank 1 begins its ranges later.
+PICTURE = """
+0| k @0 2-500, k @10 500-990, decode 100-900
+1| k @0 2-500, k @10 500-990, decode 150-950
+"""
+SAVES = "k @0 2-500, k @10 500-990, save 200-300"
+
+
+@pytest.mark.parametrize(
+    ("window", "iterations"),
+    [
+        ("step 3", [3]),
+        ("save", [4]),
+        ("decode", [*range(6)]),
+        ("trace", [*range(6)]),
+        ("steady", [*range(6)]),
+    ],
+)
+def test_a_window_of_a_range_has_the_iterations_that_it_is_about(window: str, iterations: list[int]) -> None:
+    run = program(PICTURE, step4_rank0=SAVES, step4_rank1=SAVES)
+    found = predictions_of(run, Question(window=window), [parse_change("kernel*0.5")])
+    assert found.iterations["iteration"].to_list() == iterations
+
+
+def test_a_range_in_no_iteration_is_about_all_of_them() -> None:
+    run = program(PICTURE, longer={5: 300}, step5_rank0="k @0 2-500, save 1100-1200")
+    found = predictions_of(without_end(run), Question(window="save"), [parse_change("kernel*0.5")])
+    assert found.iterations["iteration"].to_list() == [*range(6)]
+
+
+def without_end(run: Run) -> Run:
+    """The run with a last step that lasts as long as the others, so that the time behind it is of none."""
+    end = pl.when(pl.col("text") == "step 5").then(pl.col("start") + 1000 * UNIT).otherwise("end")
+    return run._replace(ranges=run.ranges.with_columns(end=end))
