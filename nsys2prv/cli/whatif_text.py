@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from nsys2prv.analysis.predict.whatif import Prediction
@@ -25,7 +27,21 @@ def prediction_text(found: Prediction) -> str:
         f"{printable(change)} changes nothing here: the run has none of it, or has it so already."
         for change in found.without_effect
     ]
+    lines += _reasons(found, of_iterations)
     return "\n".join([*lines, *_iterations(found.iterations)] if of_iterations else lines)
+
+
+def _reasons(found: Prediction, of_iterations: bool) -> Iterator[str]:
+    """Yield why changes gain so little: hosts hide it, or the iterations begin earlier and end as before."""
+    if float(ms(round(found.iteration_ns - found.measured_ns))) > 0 and found.ends_no_later:
+        earlier = ms(found.earlier_ns)
+        yield f"No work is held up: the first iteration begins {earlier} ms earlier, and the last one ends no later."
+    if found.without_hosts and found.hidden_by_hosts:
+        alone, both = (ms(round(ns)) for ns in found.without_hosts)
+        yield (
+            f"Busy hosts hide most of the gain: with host=0 alone {basis(of_iterations)} takes {alone} ms, with "
+            f"{', '.join(found.changes)}, host=0 {both} ms."
+        )
 
 
 def _iterations(every: pl.DataFrame) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import polars as pl
+import pytest
 
-from nsys2prv.analysis.predict.whatif import PREDICTED, Prediction
+from nsys2prv.analysis.predict.whatif import PREDICTED, Prediction, WithoutHosts
 from nsys2prv.cli.whatif_text import prediction_text
 
 
@@ -34,3 +35,30 @@ def test_predicted_iterations_of_several_repeats_are_told_apart() -> None:
         ["1", "0", "1.000", "0.998", "0.002"],
         ["1", "1", "1.000", "1.003", "-0.003"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("gain", "alone", "both", "told"),
+    [
+        (0, 700_000, 400_000, True),
+        (-5000, 700_000, 400_000, True),  # What the begin of an iteration gained is no loss.
+        (0, 700_000, 680_000, False),  # 2 % of the iteration
+        (200_000, 700_000, 400_000, False),  # More is shown than hidden.
+        (100_000, 700_000, 400_000, True),
+    ],
+)
+def test_what_busy_hosts_hide_is_told(gain: int, alone: float, both: float, told: bool) -> None:
+    found = _predicted({(1, 0): gain})._replace(without_hosts=WithoutHosts(alone, both))
+    line = "Busy hosts hide most of the gain: with host=0 alone an iteration takes 0.700 ms, with delay=0, host=0 0.4"
+    assert (f"{line}00 ms." in prediction_text(found).splitlines()) == told
+    assert "Busy hosts" not in prediction_text(found._replace(without_hosts=None))
+
+
+@pytest.mark.parametrize(
+    ("gain", "earlier", "told"), [(-5000, 10_000, True), (-6000, 10_000, False), (5000, 10_000, False)]
+)
+def test_iterations_that_end_no_later_are_not_said_to_be_held_up(gain: int, earlier: int, told: bool) -> None:
+    """Two that take 5 us longer, where the first one begins 10 us earlier."""
+    found = _predicted({(1, 0): gain, (2, 0): gain})._replace(earlier_ns=earlier)
+    line = "No work is held up: the first iteration begins 0.010 ms earlier, and the last one ends no later."
+    assert (line in prediction_text(found).splitlines()) == told

@@ -32,17 +32,46 @@ STANDARD = tuple(map(parse_change, ("transfer=0", "imbalance=0", "launch=0", "de
 HIDDEN_BY_HOSTS = tuple(map(parse_change, ("transfer=0", "host=0")))
 
 
+# What busy hosts hide of a gain counts from this part of the measured time on.
+LEAST_HIDDEN = 0.03
+
+
+class WithoutHosts(NamedTuple):
+    """The mean time of an iteration (ns) if the work of hosts took no time: alone, and with the changes as well."""
+
+    alone_ns: float
+    changed_ns: float
+
+
 class Prediction(NamedTuple):
     """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay.
 
-    `changes`: as they were written; `without_effect`: those that change nothing in this run; only `what_if` looks for
-    them.
+    `changes`: as they were written; `earlier_ns`: by how much the iterations begin earlier, the sum over repeats. Only
+    `what_if` looks for the others: `without_effect`: changes that change nothing in this run; `without_hosts`: None
+    where the changes are of hosts.
     """
 
     changes: tuple[str, ...]
     iterations: pl.DataFrame
     replay_error: float
     without_effect: tuple[str, ...] = ()
+    earlier_ns: int = 0
+    without_hosts: WithoutHosts | None = None
+
+    @property
+    def ends_no_later(self) -> bool:
+        """Return whether the iterations take longer only because they begin earlier, and end as they did or earlier."""
+        longer = (self.iteration_ns - self.measured_ns) * self.iterations.height
+        return 0 < longer <= self.earlier_ns
+
+    @property
+    def hidden_by_hosts(self) -> bool:
+        """Return whether hosts hide as much of what the changes gain as they show, or more, and enough to tell."""
+        if self.without_hosts is None:
+            return False
+        shown = max(self.measured_ns - self.iteration_ns, 0)
+        hidden = self.without_hosts.alone_ns - self.without_hosts.changed_ns - shown
+        return hidden >= max(LEAST_HIDDEN * self.measured_ns, shown)
 
     @property
     def measured_ns(self) -> float:
@@ -68,6 +97,7 @@ class Prediction(NamedTuple):
             "iteration_ns": self.iteration_ns,
             "gain": self.gain,
             "without_effect": list(self.without_effect),
+            "without_hosts": self.without_hosts._asdict() if self.without_hosts else None,
             "iterations": self.iterations.to_dicts(),
         }
 
@@ -80,7 +110,12 @@ def predict(model: Model, scenarios: Sequence[Sequence[Change]]) -> list[Predict
     lasting = as_measured.filter(pl.col("measured_ns") > 0)
     error = (lasting["predicted_ns"] / lasting["measured_ns"] - 1).abs().max()
     return [
-        Prediction(tuple(change.text for change in changes), _predicted(measured, found), float(error or 0))  # type: ignore[arg-type]
+        Prediction(
+            tuple(change.text for change in changes),
+            _predicted(measured, found),
+            float(error or 0),  # type: ignore[arg-type]
+            earlier_ns=_begins(measured) - _begins(found),
+        )
         for changes, found in zip(scenarios, times[1:], strict=True)
     ]
 
@@ -167,12 +202,17 @@ def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
     return to_schema(both, PREDICTED)
 
 
+def _begins(iterations: pl.DataFrame) -> int:
+    """Return when the first iteration of each repeat begins (ns), the sum."""
+    return int(iterations.group_by("repeat").agg(pl.col("start").min())["start"].sum())
+
+
 def _iteration_times(model: Model, times: Times, changes: Sequence[Change]) -> pl.DataFrame:
-    """Return iteration, repeat and ns of the iterations that count, by the nodes' times under some changes."""
+    """Return iteration, repeat, start and ns of the iterations that count, by the nodes' times under some changes."""
     if model.marks.is_empty():
         counted = model.graph.of_work_or_all(times)
-        whole = int(counted.max() - counted.min()) if len(counted) else 0
-        return pl.DataFrame({"iteration": [None], "repeat": [None], "ns": [whole]})
+        start, whole = (int(counted.min()), int(np.ptp(counted))) if len(counted) else (0, 0)
+        return pl.DataFrame({"iteration": [None], "repeat": [None], "start": [start], "ns": [whole]})
     key = ("repeat", "number")
     begins = np.flatnonzero(np.logical_or(*(first_of_equals(model.marks[c].to_numpy()) for c in key)))
     first, last = (times[model.marks[c].to_numpy()] for c in ("first", "last"))
@@ -186,7 +226,7 @@ def _iteration_times(model: Model, times: Times, changes: Sequence[Change]) -> p
     of_hosts = prod(change.factor for change in changes if change.target == HOST)
     spans = spans.join(model.tails, on=key, how="left", maintain_order="left")
     own_end = pl.col("end") + (of_hosts * pl.col("tail_ns")).round().cast(pl.Int64)
-    timed = spans.select("repeat", iteration="number", ns=pl.coalesce(following, own_end) - pl.col("start"))
+    timed = spans.select("repeat", "start", iteration="number", ns=pl.coalesce(following, own_end) - pl.col("start"))
     timed = timed.sort("repeat", "iteration")
     if not model.kept:
         return timed
