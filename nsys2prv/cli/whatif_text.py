@@ -52,7 +52,7 @@ def _iterations(every: pl.DataFrame) -> list[str]:
     gain = pl.col("measured_ns") - pl.col("predicted_ns")
     changed = every.with_row_index().filter([float(ms(ns)) != 0 for ns in every.select(gain).to_series()])
     if changed.is_empty():
-        return [f"None of {every.height} iterations takes another time (--json has all)."]
+        return [f"None of {every.height} iterations takes another time (--json has all)."] if every.height > 1 else []
     shown = changed.sort(gain.abs(), "index", descending=[True, False]).head(TABLE_ROWS).sort("index")
     of_repeats = every["repeat"].sum() > 0
     rows = [
@@ -68,4 +68,9 @@ def _iterations(every: pl.DataFrame) -> list[str]:
         f"All {every.height} together: {ms(measured)} ms measured, {ms(predicted)} predicted, "
         f"gain {ms(measured - predicted)}."
     )
-    return ["", table, whole, *([f"Iterations left out: {', '.join(parts)}. --json has all."] if parts else [])]
+    return [
+        "",
+        table,
+        *([whole] if every.height > 1 else []),
+        *([f"Iterations left out: {', '.join(parts)}. --json has all."] if parts else []),
+    ]

@@ -37,6 +37,12 @@ def test_predicted_iterations_of_several_repeats_are_told_apart() -> None:
     ]
 
 
+def test_a_single_iteration_has_no_sum() -> None:
+    lines = prediction_text(_predicted({(7, 0): 2000})).splitlines()
+    assert lines[-1].split() == ["7", "1.000", "0.998", "0.002"]
+    assert "iterations" not in prediction_text(_predicted({(7, 0): 0}))
+
+
 @pytest.mark.parametrize(
     ("gain", "alone", "both", "told"),
     [
