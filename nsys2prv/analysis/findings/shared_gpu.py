@@ -20,13 +20,17 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
         return
     device, several = found.device, len(found.ranks) > 1
     cost = _cost(case, found)
+    often = (
+        f"{found.pauses / case.step_count:.1f} times" if case.analysis.window.iterations else f"{found.pauses} times"
+    )
     saved = f", of which {text_ms(cost)} can be saved" if cost < found.lost_ns else ""
     who = f"{few_ranks(found.ranks).capitalize()} share" if several else "Another process shares"
+    lost = f"of which one loses {text_ms(found.lost_ns)}" if several else f"{text_ms(found.lost_ns)} in all"
     whose = "their kernels" if several else f"the kernels of rank {found.ranks[0]}"
     yield Finding(
         "shared-gpu",
-        f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {found.pauses} times, "
-        f"{text_ms(found.slice_ns)} each, {text_ms(found.lost_ns)} {case.unit}{saved}",
+        f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {often} "
+        f"{case.unit}, {text_ms(found.slice_ns)} each, {lost}{saved}",
         cost,
         "Give each process a GPU of its own (CUDA_VISIBLE_DEVICES, the scheduler's binding), or let them run at one "
         "time by MPS; nvidia-smi lists the processes on a GPU.",
