@@ -120,20 +120,30 @@ def _defects(analysis: Analysis, shown: Sequence[Finding]) -> Iterator[str]:
 
 
 def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequence[Finding]]:
-    """Return as many findings as fit into some lines: their lines, and which these are."""
-    findings = [one for one in analysis.findings if not _told_above(one, analysis)]
+    """Return as many findings as fit into some lines, of those that gain something: their lines, and which these are.
+
+    A last line counts the others.
+    """
+    told = [one for one in analysis.findings if not _told_above(one, analysis)]
+    findings = [one for one in told if one.gains]
+    idle = len(told) - len(findings)
     if not findings:
-        return ["", f"No {'other ' * bool(analysis.findings)}findings."], ()
+        others = f"No {'other ' * (len(told) < len(analysis.findings))}findings"
+        return ["", f"{others}{f' but {_without_gain(idle)}' if idle else '.'}"], ()
     unit = after_figure(bool(analysis.window.iterations))
     shown = ["", f"Findings, by what they cost {unit}:"]
     for number, finding in enumerate(findings):
         block = [*_block(finding, run)]
-        left = len(findings) - number
+        left = len(findings) - number + idle
         if len(shown) + len(block) + (left > 1) > lines:
-            more = f"{left} more finding{'s' * (left > 1)}: --show findings"
-            return [*shown, more], findings[:number]
+            return [*shown, f"{left} more finding{'s' * (left > 1)}: --show findings"], findings[:number]
         shown += block
-    return shown, findings
+    return [*shown, *([f"Also {_without_gain(idle)}"] if idle else [])], findings
+
+
+def _without_gain(count: int) -> str:
+    """Return the words on findings that gain nothing, with how to see them."""
+    return f"{count} that gain{'s' * (count == 1)} next to nothing: --show findings"
 
 
 def _told_above(finding: Finding, analysis: Analysis) -> bool:

@@ -46,7 +46,8 @@ class Finding(NamedTuple):
     `ranks`, `iterations`: those concerned, empty for all, of ranks at most RANKS_SHOWN; `evidence`: figures by name,
     with the unit at the end of the name; `advice`: what to do; `command`: the next command; both have RUN for inputs;
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
-    `severity` None is judged by the cost.
+    `severity` None is judged by the cost; `gains`: False for lost time that the run gains nothing, or less than LOW,
+    without: only tables and the page list such a finding.
     """
 
     id: str
@@ -62,6 +63,7 @@ class Finding(NamedTuple):
     at_ns: int | None = None
     severity: FindingSeverity | None = None
     share: float = 0.0
+    gains: bool = True
 
     @property
     def cost_text(self) -> str:

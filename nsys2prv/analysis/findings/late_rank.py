@@ -21,7 +21,7 @@ from nsys2prv.analysis.facts.ranks.longer_call import longer_call
 from nsys2prv.analysis.facts.ranks.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.facts.ranks.single_delays import advice_on_single_delay
 from nsys2prv.analysis.facts.ranks.uneven_ranks import uneven_host
-from nsys2prv.analysis.facts.thresholds import MEDIUM, PREDICTED
+from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.finding import Confidence, Finding
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import LAUNCHING
@@ -191,4 +191,5 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
         at_ns=None if step.is_empty() else latest.start,
         # A single delay may cost little on average, and is reported all the same.
         severity="low" if hidden or gain < MEDIUM.value * case.iteration_ns else None,
+        gains=not hidden and gain >= LOW.value * case.iteration_ns,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -16,6 +17,7 @@ from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.frames import Run
+from nsys2prv.cli.verdict_text import verdict_of
 
 
 def test_longer_compute_is_the_reason_if_it_explains_the_waiting_of_two_ranks() -> None:
@@ -49,6 +51,9 @@ def test_a_delay_of_one_iteration_is_named_and_costs_what_slack_leaves(late: str
     assert "late in `busy` of iteration 5" in own.title
     assert says in own.title
     assert own.cost_ns / 1e6 == pytest.approx(cost, abs=0.01)
+    verdict = verdict_of(analysis_of(program(steps, step5_rank1=late, **hidden)), [Path("run")])
+    assert ("late in `busy`" in verdict) == bool(cost)
+    assert ("that gains next to nothing: --show findings" in verdict) != bool(cost)
 
 
 @pytest.mark.parametrize(
