@@ -72,7 +72,8 @@ class Case:
     `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
     without any; `kernels`: those of the window (WORK without what only copies and collectives have), whole, with `ns`
     in it and `work`, their row of Run.work; `kernels_ns`: the lengths of all kernels in the window together, more than
-    the time of compute where several run at once; `launchers`: the threads that launch; `starved`: STARVED;
+    the time of compute where several run at once; `launchers`: the threads that launch; `starved`: STARVED; `timed`:
+    the time in which kernels are only timed, which is no part of `starved` (none until without_timed finds it);
     `long_steps`: iterations that take much longer than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as
     means over the devices of a rank; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for
     its device or for others; `framework`: in whose words advice is given.
@@ -85,6 +86,7 @@ class Case:
     kernels_ns: int
     launchers: Launchers
     starved: pl.DataFrame
+    timed: Spans
     long_steps: LongSteps
     exposed: pl.DataFrame
     host_waits: Mapping[int, float]
@@ -223,7 +225,7 @@ class Case:
 
     def usual_time(self) -> Spans:
         """Return the time that `starved` covers, without the long iterations."""
-        return difference(kept_time(self.analysis), self.long_steps.spans)
+        return difference(difference(kept_time(self.analysis), self.timed), self.long_steps.spans)
 
 
 def once(find: Callable[[Case], Fact]) -> Callable[[Case], Fact]:
@@ -261,7 +263,8 @@ def case_of(analysis: Analysis) -> Case:
         kernels=_kernels(analysis),
         kernels_ns=_kernels_ns(analysis),
         launchers=launchers,
-        starved=starved(analysis, launchers, begins),
+        starved=starved(analysis, launchers, begins, starved_time(window)),
+        timed=Spans(np.empty(0, np.int64), np.empty(0, np.int64)),
         long_steps=long_steps(analysis, begins),
         exposed=_exposed(analysis),
         host_waits=_host_waits(analysis, launchers, count),

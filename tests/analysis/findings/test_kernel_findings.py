@@ -265,3 +265,21 @@ def test_kernels_that_are_launched_to_be_timed_are_named(records: int, cleared: 
         assert "`silu` are launched 120 times an iteration to be timed" in found["timed-kernels"].title
         lengths = (5 + 6 * 119 + 4) - (5 if cleared else 7)
         assert found["timed-kernels"].cost_ns == pytest.approx(lengths * UNIT)
+
+
+@pytest.mark.parametrize(("between", "other"), [("silu", False), ("gelu", True)], ids=["tried", "of the program"])
+def test_time_between_rows_of_timed_kernels_is_told_once(between: str, other: bool) -> None:
+    """The device runs one kernel in 2 ms between two rows of 110 kernels, and lacks work behind them, too."""
+    rows = ", ".join(
+        f"k:silu:triton @{at + 0.1} {at + 1}-{at + 2}, cuda:cudaEventRecord {at + 0.2}-{at + 0.3}, "
+        f"cuda:cudaEventRecord {at + 0.4}-{at + 0.5}"
+        for begin in (5, 535)
+        for at in range(begin, begin + 330, 3)
+    )
+    found = findings_of(program(f"0| {rows}, k:{between}:triton @434 434-434.5, k:a:GEMM @999 999-1000"))
+    idle = 535 + 1 - (5 + 3 * 109 + 2)
+    in_rows = 2 * (109 * 3 + 1)
+    assert found["timed-kernels"].cost_ns == pytest.approx((in_rows + (0 if other else idle)) * UNIT)
+    # The device lacks work before the product, too.
+    lacking = 999 - (535 + 3 * 109 + 2) + (idle - 0.5 if other else 0)
+    assert found["launch-bound" if other else "host-bound"].cost_ns == pytest.approx(lacking * UNIT, rel=0.05)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import reduce
 from typing import NamedTuple
 
 import polars as pl
@@ -10,9 +12,13 @@ from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.devices.elementwise_chains import ELEMENTWISE
 from nsys2prv.analysis.facts.devices.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.devices.rounds import Rounds, rounds_of_streams
+from nsys2prv.analysis.facts.gaps import run_axis, starved_time
+from nsys2prv.analysis.facts.long_steps import step_begins
+from nsys2prv.analysis.facts.starved import starved
 from nsys2prv.analysis.facts.thresholds import RECORDS_OF_TIMED
 from nsys2prv.analysis.frames import KERNEL
-from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest, covered_by
+from nsys2prv.intervals.spans import Spans, difference, intersection
 
 # A round is the kernel that is timed, or that and a kernel that empties the cache before it (do_bench of Triton).
 LONGEST_TIMED_ROUND = 2
@@ -23,14 +29,25 @@ class TimedKernels(NamedTuple):
     """Kernels that are launched to be timed.
 
     `name`: the one that is timed most often; `launches`: how often any is timed (on a device, in an iteration); `ns`:
-    the time from the first to the last kernel of each row of rounds (of a device, in an iteration); `at`: begin of the
-    longest row (ns).
+    how long they and what is between them take (of a device, in an iteration); `at`: when the longest of these times
+    begins (ns); `spans`: the times in which all devices of the run only do that (ns of the trace).
     """
 
     name: str
     launches: float
     ns: float
     at: int
+    spans: Spans
+
+
+def without_timed(case: Case) -> Case:
+    """Return a case in which devices lack no work while kernels are timed: that has a finding of its own."""
+    found = find_timed(case)
+    if found is None:
+        return case
+    covered = difference(starved_time(case.analysis.window), found.spans)
+    rest = starved(case.analysis, case.launchers, step_begins(case.analysis), covered)
+    return replace(case, starved=rest, timed=found.spans)
 
 
 @once
@@ -48,15 +65,35 @@ def find_timed(case: Case) -> TimedKernels | None:
     if rows.is_empty():
         return None
     by_name = rows.group_by("name").agg(pl.col("launches").sum()).sort("launches", "name")
-    launches, time, at = rows.select(pl.col("launches", "ns").sum(), at=at_longest("ns")).row(0)
-    return TimedKernels(by_name["name"][-1], case.of_device(launches), case.of_device(time), at)
+    times = _times(case, rows)
+    axis = run_axis(case.analysis, len(case.run.devices))
+    spans = covered_by(axis, times, "device")
+    at = times.select(at_longest(pl.col("end") - pl.col("start"))).item()
+    launches, time = int(rows["launches"].sum()), spans.total()
+    together = reduce(intersection, axis.apart(spans))
+    return TimedKernels(by_name["name"][-1], case.of_device(launches), case.of_device(time), at, together)
+
+
+def _times(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return device, start and end of the times in which kernels are timed.
+
+    They are rows of rounds, and what is between two of them where no other kernel runs: an autotuner reads its events
+    there, tries how often to repeat the next kernel, and compiles it.
+    """
+    ordered = rows.sort("device", "start").with_columns(end=pl.col("start") + pl.col("ns"))
+    between = ordered.select("task", first=pl.col("end").shift(1).over("device"), last="start")
+    timed = pl.concat([rows["name"], rows["beside"]]).unique()
+    others = case.kernels.filter(~pl.col("name").cast(pl.String).is_in(timed.implode())).select("task", at="start")
+    begins = between["first"].is_null() | (_between(between, others) > 0)
+    by_time = ordered.group_by("device", begins.cum_sum().alias("time"), maintain_order=True)
+    return by_time.agg(pl.col("start").min(), pl.col("end").max())
 
 
 def _rows(case: Case, rounds: list[Rounds]) -> pl.DataFrame:
     """Return columns of each row of rounds.
 
-    task, name (of the kernel that is timed), launches, start, ns, `first` and `last` (when these kernels are launched),
-    and `length` of a round.
+    task, device, name (of the kernel that is timed), `beside` (that of the other one in a round, or the same),
+    launches, start, ns, `first` and `last` (when these kernels are launched), and `length` of a round.
     """
     ordered = kernels_in_order(case)
     found = pl.DataFrame(rounds, schema=dict.fromkeys(Rounds._fields, pl.Int64), orient="row")
@@ -64,10 +101,13 @@ def _rows(case: Case, rounds: list[Rounds]) -> pl.DataFrame:
     # In rounds of two kernels the elementwise one empties the cache.
     other = ordered[found["first"] + found["length"] - 1]
     cleared = at_begin["family"].cast(pl.String) == ELEMENTWISE
+    names = [one["name"].cast(pl.String) for one in (at_begin, other)]
     return pl.DataFrame(
         {
             "task": at_begin["task"],
-            "name": other["name"].cast(pl.String).zip_with(cleared, at_begin["name"].cast(pl.String)),
+            "device": at_begin["device"],
+            "name": names[1].zip_with(cleared, names[0]),
+            "beside": names[0].zip_with(cleared, names[1]),
             "launches": found["kernels"] // found["length"],
             "start": at_begin["start"],
             "ns": at_end["end"] - at_begin["start"],
