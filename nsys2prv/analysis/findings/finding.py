@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from nsys2prv.analysis.facts.common_advice import CommonAdvice
 from nsys2prv.analysis.facts.thresholds import HIGH, LOW, MEDIUM
 from nsys2prv.model.units import SHORTEST_IN_MS
 from nsys2prv.model.words import RANKS_SHOWN
@@ -47,7 +48,8 @@ class Finding(NamedTuple):
     with the unit at the end of the name; `advice`: what to do; `command`: the next command; both have RUN for inputs;
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
     `severity` None is judged by the cost; `gains`: False for lost time that the run gains nothing, or less than LOW,
-    without: only tables and the page list such a finding.
+    without: only tables and the page list such a finding; `common`: the part of its advice on a cause that other
+    findings may have, too.
     """
 
     id: str
@@ -64,6 +66,7 @@ class Finding(NamedTuple):
     severity: FindingSeverity | None = None
     share: float = 0.0
     gains: bool = True
+    common: CommonAdvice | None = None
 
     @property
     def cost_text(self) -> str:

@@ -11,6 +11,7 @@ import polars as pl
 
 from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.facts.case import Case, usual
+from nsys2prv.analysis.facts.communication.many_operations import common_operations
 from nsys2prv.analysis.facts.few_iterations import waiting_in_few
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.ranks.chief_cause import ChiefCause, chief_cause, delay_of, host_work
@@ -103,11 +104,12 @@ def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
 def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[str, int]) -> Finding:
     """Return the finding of a rank that is late in many iterations. `more`: of its evidence."""
     cause, seen, in_few = late.cause, samples_of_host(case, late), waiting_in_few(case, late.waiting, late.delay_ns)
+    advice = advice_on_lateness(case, late, seen, in_few)
     return Finding(
         "late-rank",
         _title(case, late, in_few),
         late.cost_ns,
-        advice_on_lateness(case, late, seen, in_few),
+        advice,
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
@@ -123,6 +125,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
         command="nsys2prv whatif RUN --set delay=0" if late.predicted else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
+        common=common_operations(case, advice, late.rank),
     )
 
 

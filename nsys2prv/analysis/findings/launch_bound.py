@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
-from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations, common_operations
 from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
 from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
@@ -15,6 +15,7 @@ from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
+from nsys2prv.analysis.facts.hosts.code_loading import common_loading
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_wait
@@ -92,6 +93,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
         at_ns=case.starved.select(at_longest("longest", "at")).item(),
+        common=common_operations(case, advice) or common_loading(case, advice),
     )
 
 

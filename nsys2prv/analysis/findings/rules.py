@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
 from nsys2prv.analysis.analysis_record import Analysis
@@ -105,8 +105,21 @@ def with_findings(analysis: Analysis) -> Analysis:
     case = without_timed(case_of(analysis))
     rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
     # Stable: of equals the order of rules counts.
-    findings = tuple(sorted((one for one in rated if one.severity), key=_place))
+    findings = tuple(_said_once(sorted((one for one in rated if one.severity), key=_place)))
     return analysis._replace(findings=findings, host_samples=cache(partial(sampled_functions, analysis)))
+
+
+def _said_once(findings: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield findings in order; one whose cause an earlier one has, too, refers to the advice of that one."""
+    known: set[str] = set()
+    for one in findings:
+        common = one.common
+        # The first screen has no advice of a mild one to refer to.
+        if common is None or one.severity == "low":
+            yield one
+            continue
+        yield one._replace(advice=one.advice.replace(common.text, common.again)) if common.cause in known else one
+        known.add(common.cause)
 
 
 def _place(finding: Finding) -> tuple[int, bool, float]:

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time
-from nsys2prv.analysis.facts.hosts.code_loading import advice_on_loading, iterations_that_load
+from nsys2prv.analysis.facts.hosts.code_loading import advice_on_loading, common_loading, iterations_that_load
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import seen_functions
 from nsys2prv.analysis.facts.hosts.system_calls import advice_on_call
 from nsys2prv.analysis.facts.launchers import os_calls_in_gaps
@@ -45,14 +45,17 @@ def system_waiting(case: Case) -> Iterator[Finding]:
             return
         name, ns, calls = in_gaps.row(0)
         of_call = {"calls": calls, "idle_in_call_ns": round(ns / case.step_count)}
+    advice = (
+        _of_gloo(case, gaps)
+        or interpreter_lock(case, case.run.ranks.values(), str(name))
+        or _of_compiling(case)
+        or advice_on_call(case, str(name), seen)
+    )
     yield Finding(
         "system-waiting",
         waiting_title(f"{text_ms(cost)} {case.unit}", str(name), in_turn) + starved_in_few(case, "system"),
         cost,
-        _of_gloo(case, gaps)
-        or interpreter_lock(case, case.run.ranks.values(), str(name))
-        or _of_compiling(case)
-        or advice_on_call(case, str(name), seen),
+        advice,
         iterations=case.iterations,
         evidence={
             "call": name,
@@ -64,6 +67,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show idle,api",
         cfg="basics/osrt",
         at_ns=longest_at(case.starved, "system"),
+        common=common_loading(case, advice),
     )
 
 

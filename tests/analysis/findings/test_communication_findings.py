@@ -87,6 +87,16 @@ def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None
     assert ("merge what they send" in of_rank.advice) == named
 
 
+def test_advice_on_a_cause_of_two_findings_is_given_once() -> None:
+    """Launches of 99 operations leave devices without work, and rank 1 launches them late, for which rank 0 waits."""
+    waiting = ", ".join(f"n @{at} {at + 1}-{at + 4}, wait {at + 1}-{at + 4.1}" for at in range(0, 990, 10))
+    late = ", ".join(f"n @{at + 2} {at + 3}-{at + 4}" for at in range(0, 990, 10))
+    found = findings_of(program(f"0| {waiting}\n1| {late}"))
+    assert "merge what they send" in found["launch-bound"].advice
+    assert found["late-rank"].advice == "Merge NCCL kernels, as said above."
+    assert found["launch-bound"].cost_ns > found["late-rank"].cost_ns
+
+
 @pytest.mark.parametrize(("count", "named"), [(64, True), (63, False)])
 def test_the_first_operation_of_a_row_is_one_of_it(count: int, named: bool) -> None:
     line = ", ".join(["k @0 1-2", *(f"n @{10 * n} {10 * n + 1}-{10 * n + 2}" for n in range(1, count + 1))])

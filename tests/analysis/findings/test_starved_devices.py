@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from programs import UNIT, findings_of, program
+from programs import UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.frames import TEXT
 
@@ -98,6 +98,12 @@ def test_code_that_is_loaded_in_most_iterations_is_named(steps: int, named: bool
     (found,) = [*findings_of(program(f"0| {usual}", **waits)).values()][-1:]
     assert ("Code is loaded in 6 of 6 iterations" in found.advice) == named
     assert ("Keep shapes the same" in found.advice) == named
+    split = loads.replace("k @800", "os:sem_wait 301-550, k @800")
+    twice = analysis_of(program(f"0| {usual}", **{f"step{n}_rank0": split for n in range(steps)})).findings
+    advice = {one.id: one.advice for one in twice if one.id in ("host-bound", "system-waiting")}
+    assert len(advice) == 2
+    assert sum("Keep shapes the same" in one for one in advice.values()) == named
+    assert ("What to do about that is said above." in advice[twice[1].id]) == named
 
 
 def test_code_that_is_loaded_where_ffts_run_may_be_of_their_plans() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.common_advice import CommonAdvice
 from nsys2prv.analysis.facts.communication.nccl_transfers import nccl_transfers
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import IN_ONE_ROW, MANY_OPERATIONS, SHORT_KERNEL
@@ -40,6 +41,12 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
         f"A rank launches {count:.0f} NCCL kernels an iteration, {in_a_row} of them one after another "
         f"({each / 1000:.0f} us each): merge what they send into fewer, larger messages ({MERGE.of(case.framework)})."
     )
+
+
+def common_operations(case: Case, advice: str, rank: int | None = None) -> CommonAdvice | None:
+    """Return what an advice has of advice_on_operations, which a late rank and launches share; None without it."""
+    text = advice_on_operations(case, rank)
+    return CommonAdvice("operations", text, "Merge NCCL kernels, as said above.") if text and text in advice else None
 
 
 def _median(ns: pl.Series) -> float:

@@ -6,6 +6,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, once
+from nsys2prv.analysis.facts.common_advice import CommonAdvice
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
@@ -65,6 +66,12 @@ def advice_on_loading(case: Case) -> str:
     )
     first = [advice.of(case.framework) for holds, advice in reasons if holds]
     return " ".join([*first, f"Else: {keep[0].lower()}{keep[1:]}" if first else keep])
+
+
+def common_loading(case: Case, advice: str) -> CommonAdvice | None:
+    """Return what an advice has of advice_on_loading, which launches and calls of the system share; None without it."""
+    text = advice_on_loading(case) if iterations_that_load(case) else ""
+    return CommonAdvice("loading", text, "What to do about that is said above.") if text and text in advice else None
 
 
 def advice_on_compiling(case: Case, seen: Seen) -> str:
