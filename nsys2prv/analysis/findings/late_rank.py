@@ -17,7 +17,13 @@ from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_function
 from nsys2prv.analysis.facts.ranks.chief_cause import ChiefCause, chief_cause, delay_of, host_work
 from nsys2prv.analysis.facts.ranks.late_groups import find_group
 from nsys2prv.analysis.facts.ranks.latecomers import Latecomer, gains_less, latecomer_ranks
-from nsys2prv.analysis.facts.ranks.lateness import Lateness, advice_on_lateness, in_messages, samples_of_host
+from nsys2prv.analysis.facts.ranks.lateness import (
+    Lateness,
+    advice_on_lateness,
+    in_messages,
+    manner_of_host,
+    samples_of_host,
+)
 from nsys2prv.analysis.facts.ranks.longer_call import longer_call
 from nsys2prv.analysis.facts.ranks.recurring_cause import RecurringCause, recurring_causes
 from nsys2prv.analysis.facts.ranks.single_delays import advice_on_single_delay
@@ -107,7 +113,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     advice = advice_on_lateness(case, late, seen, in_few)
     return Finding(
         "late-rank",
-        _title(case, late, in_few),
+        _title(case, late, in_few, seen),
         late.cost_ns,
         advice,
         ranks=(late.rank,),
@@ -129,10 +135,10 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     )
 
 
-def _title(case: Case, late: Lateness, in_few: str) -> str:
+def _title(case: Case, late: Lateness, in_few: str, seen: Seen) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less.
 
-    `in_few`: words on the few iterations with nearly all of the delay.
+    `in_few`: words on the few iterations with nearly all of the delay; `seen`: what samples say of the host.
     """
     cause, what = late.cause, f"The host of rank {late.rank} delays"
     if cause and cause.kind == TRANSFER:
@@ -140,7 +146,7 @@ def _title(case: Case, late: Lateness, in_few: str) -> str:
     elif cause and cause.kind == COPYING:
         what = f"Rank {late.rank}'s copies (`{cause.name}`) delay"
     elif cause and cause.scattered:
-        what = f"Rank {late.rank}'s host, slow at many places, delays"
+        what = f"Rank {late.rank}'s host, {manner_of_host(case, late, seen)}, delays"
     elif cause:
         what = f"Rank {late.rank}'s {host_work(cause.name)} delays"
     return f"{what} {_whom(late.waiting)} by {_how_long(case, late, in_few)}"

@@ -324,11 +324,18 @@ def test_a_run_without_iterations_has_no_recurring_cause() -> None:
     assert recurring_causes(replace(case, analysis=found)) == ()
 
 
-@pytest.mark.parametrize(("places", "title"), [(5, "Rank 1's host, slow at many places, delays rank 0 by"),
-                                                (2, "Rank 1's host work before `a` delays rank 0 by")])  # fmt: skip
-def test_a_host_that_is_slow_at_many_places_names_none(places: int, title: str) -> None:
+@pytest.mark.parametrize(
+    ("places", "more", "title"),
+    [
+        (5, "", "Rank 1's host, slow at many places, delays rank 0 by"),
+        (5, "k @501 900-901, k @502 901-902, ", "Rank 1's host, launching more than others, delays rank 0 by"),
+        (2, "", "Rank 1's host work before `a` delays rank 0 by"),
+    ],
+)
+def test_a_host_that_is_slow_at_many_places_names_none(places: int, more: str, title: str) -> None:
+    """The title says why as the advice does, if that knows a reason."""
     early = "k @0 5-400, n @10 400-905, wait 20-905"
-    case = case_of(analysis_of(program(f"0| {early}\n1| busy 0-500, k @500 505-900, n @510 900-905")))
+    case = case_of(analysis_of(program(f"0| {early}\n1| busy 0-500, k @500 505-900, {more}n @510 903-905")))
     explanation = case.analysis.explanation
     (cause,) = explanation.causes.filter(rank=1).head(1).iter_rows(named=True)
     rows = [{**cause, "name": f"launching {'abcde'[n]}", "ns": 10_000_000 - n} for n in range(places)]
@@ -337,6 +344,7 @@ def test_a_host_that_is_slow_at_many_places_names_none(places: int, title: str) 
     (late,) = late_rank(replace(case, analysis=found))
     assert late.title.startswith(title)
     assert ("iterations" in late.title) == (places == 2)
+    assert late.advice.startswith("The host of rank 1 launches 3 times an iteration" if more else "See what the host")
 
 
 def test_the_copies_of_a_late_rank_are_its_cause() -> None:

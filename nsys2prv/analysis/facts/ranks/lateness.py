@@ -83,6 +83,21 @@ def advice_on_lateness(case: Case, late: Lateness, seen: Seen, in_few: str) -> s
     )
 
 
+def manner_of_host(case: Case, late: Lateness, seen: Seen) -> str:
+    """Return how a host is late that is so at many places, to follow its name: as advice_on_lateness explains it.
+
+    `seen`: what samples say of it.
+    """
+    if advice_on_trips(case, late.rank, late.delay_ns, seen):
+        return "working between copies from and to its device"
+    reasons = (
+        (advice_on_waits, "waiting for its device more often than others"),
+        (advice_on_operations, "launching many NCCL kernels"),
+        (advice_on_launches, "launching more than others"),
+    )
+    return next((words for advice, words in reasons if advice(case, late.rank)), "slow at many places")
+
+
 def in_messages(case: Case, rank: int) -> bool:
     """Return True if a rank takes most of its time in transfers for messages, not for collectives."""
     own, of_messages = case.exposed.filter(rank=rank), pl.col("operation").str.contains(MESSAGES)
