@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.repeated_passes import saved_by_reducing_once
-from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
+from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms, common_norms
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
@@ -76,14 +76,14 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     rest = gain - fewer
     if rest < LOW.value * case.iteration_ns:
         return
+    progress = _asynchronous(chief.table)
+    advice = ADVICE_PROGRESS if progress else f"{advice_on_shared_norms(case)}{_advice(case, chief.kind, exposed)}"
     yield Finding(
         "exposed-transfer",
         f"Transfers ({chief.names}) are not hidden: an ideal network would save {text_ms(rest)} {case.unit}"
         f"{' beyond what fewer collectives save' if fewer else ''}{in_turn}, a real one about half",
         ATTAINABLE.value * rest,
-        ADVICE_PROGRESS
-        if _asynchronous(chief.table)
-        else f"{advice_on_shared_norms(case)}{_advice(case, chief.kind, exposed)}",
+        advice,
         evidence={
             "operation": chief.names,
             "gain_without_transfers_ns": round(gain),
@@ -94,6 +94,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
         command="nsys2prv whatif RUN --set 'transfer*0.5'",
         cfg="analysis/overlap_of_window" if chief.kind == NCCL else "analysis/host_mpi",
         at_ns=chief.at,
+        common=common_norms(case, advice),
     )
 
 

@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.message_operations import RECEIVES, SENDS
-from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
+from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms, common_norms
 from nsys2prv.analysis.facts.ranks.bubble import bubble
 from nsys2prv.analysis.facts.ranks.late_groups import find_group
 from nsys2prv.analysis.facts.ranks.latecomers import latecomer_devices, latecomer_ranks
@@ -80,11 +80,12 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     if reason.uneven and (gain := _gain_of_shares(case)) > cost:
         cost, waited = gain, f"{waited}; equal shares gain {text_ms(gain)}"
     kind, at = rest.sort("exposed_waiting_ns", "waits_at", "kind").select("kind", "waits_at").row(-1)
+    advice = f"{advice_on_shared_norms(case)}{reason.advice}"
     yield Finding(
         "exposed-waiting",
         waited,
         cost,
-        f"{advice_on_shared_norms(case)}{reason.advice}",
+        advice,
         ranks=named_ranks(case.run.unchosen if reason.unchosen else _waited_for(rest), worst_first=True),
         evidence={"exposed_waiting_ns": round(exposed), "waiting_ns": round(waiting)},
         confidence="medium",
@@ -93,6 +94,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
         else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/nccl" if kind == NCCL else "analysis/host_mpi",
         at_ns=at,
+        common=common_norms(case, advice),
     )
 
 

@@ -12,6 +12,7 @@ import polars as pl
 from nsys2prv.analysis.communication.delays import KERNELS
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.communication.many_operations import common_operations
+from nsys2prv.analysis.facts.communication.shared_norms import common_norms
 from nsys2prv.analysis.facts.few_iterations import waiting_in_few
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.ranks.chief_cause import ChiefCause, chief_cause, delay_of, host_work
@@ -131,7 +132,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
         command="nsys2prv whatif RUN --set delay=0" if late.predicted else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
-        common=common_operations(case, advice, late.rank),
+        common=common_norms(case, advice) or common_operations(case, advice, late.rank),
     )
 
 

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations, common_operations
-from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
+from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms, common_norms
 from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
@@ -93,7 +93,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
         at_ns=case.starved.select(at_longest("longest", "at")).item(),
-        common=common_operations(case, advice) or common_loading(case, advice),
+        common=common_norms(case, advice) or common_operations(case, advice) or common_loading(case, advice),
     )
 
 

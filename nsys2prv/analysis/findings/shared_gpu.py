@@ -30,7 +30,7 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
     yield Finding(
         "shared-gpu",
         f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {often} "
-        f"{case.unit}, {text_ms(found.slice_ns)} each, {lost}{saved}",
+        f"{case.unit}, most for {text_ms(found.slice_ns)}, {lost}{saved}",
         cost,
         "Give each process a GPU of its own (CUDA_VISIBLE_DEVICES, the scheduler's binding), or let them run at one "
         "time by MPS; nvidia-smi lists the processes on a GPU.",

@@ -38,7 +38,7 @@ def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, in
     if named:
         assert (
             "Another process shares GPU 0 of host in time slices: the kernels of rank 0 pause 0.5 times an iteration, "
-            "2.50 ms each, 1.37 ms in all" in found["shared-gpu"].title
+            "most for 2.50 ms, 1.37 ms in all" in found["shared-gpu"].title
         )
         assert found["shared-gpu"].evidence["slice_ns"] == 2_500_000
         assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
@@ -77,7 +77,7 @@ def test_a_shared_gpu_costs_what_others_wait_for() -> None:
     for n in range(0, 12, 2):
         slow[f"step{n}_rank1"] = slow[f"step{n}_rank1"].replace("-130", "-280")
     found = findings_of(program(f"0| {line(0)}\n1| {line(1)}", steps=12, **slow))["shared-gpu"]
-    assert "2.50 ms each, 1.25 ms in all, of which 0.38 ms can be saved" in found.title
+    assert "most for 2.50 ms, 1.25 ms in all, of which 0.38 ms can be saved" in found.title
     assert found.cost_ns == pytest.approx(0.5 * 0.75e6)
 
 
@@ -116,8 +116,8 @@ def test_processes_on_one_gpu_share_it_whatever_the_length_of_pauses() -> None:
     assert "shared-gpu" not in findings_of(run)
     shared = findings_of(run._replace(work=run.work.with_columns(device=pl.lit(0, pl.Int64))))["shared-gpu"]
     assert shared.title == (
-        "Ranks 0 and 1 share GPU 0 of host in time slices: their kernels pause 0.5 times an iteration, 2.15 ms each, "
-        "of which one loses 1.05 ms"
+        "Ranks 0 and 1 share GPU 0 of host in time slices: their kernels pause 0.5 times an iteration, most for "
+        "2.15 ms, of which one loses 1.05 ms"
     )
     assert shared.cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
 
