@@ -34,9 +34,9 @@ def prediction_text(found: Prediction) -> str:
 def _reasons(found: Prediction, of_iterations: bool) -> Iterator[str]:
     """Yield why changes gain so little: hosts hide it, or the iterations begin earlier and end as before."""
     if float(ms(round(found.iteration_ns - found.measured_ns))) > 0 and found.ends_no_later:
-        earlier = ms(found.earlier_ns)
-        yield f"No work is held up: the first iteration begins {earlier} ms earlier, and the last one ends no later."
-    if found.without_hosts and found.hidden_by_hosts:
+        earlier, one = ms(found.earlier_ns), "iteration" if of_iterations else "work"
+        yield f"No work is held up: the first {one} begins {earlier} ms earlier, and the last one ends no later."
+    if found.without_hosts and found.hosts_hide_gain:
         alone, both = (ms(round(ns)) for ns in found.without_hosts)
         yield (
             f"Busy hosts hide most of the gain: with host=0 alone {basis(of_iterations)} takes {alone} ms, with "

@@ -9,8 +9,7 @@ from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.iterations.located import locate
-from nsys2prv.analysis.iterations.window import iterations_in_range
-from nsys2prv.analysis.predict.change import Change, parse_change
+from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.model import model_of
 from nsys2prv.analysis.predict.whatif import Prediction, WithoutHosts, changes_nothing, predict
 from nsys2prv.analysis.question import Question
@@ -21,10 +20,9 @@ from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 # Busy hosts may hide what other changes gain.
-HOSTS = parse_change("host=0")
+NO_HOST_WORK = parse_change("host=0")
 
 
 def what_if(
@@ -53,17 +51,15 @@ def what_if(
 def predictions_of(run: Run, question: Question, changes: Sequence[Change]) -> Prediction:
     """Predict the iteration times of an open run if all changes are made together.
 
-    With an NVTX range as window these are the iterations that it is about; of a range in none of them, all. Raises
-    UsageError, also where there is no time to predict.
+    With an NVTX range as window these are the iterations with work that it is about; of a range in none of them, all.
+    Raises UsageError, also where there is no time to predict.
     """
     located = locate(run, question)
     graph = dependencies(run, carried(run))
     model = model_of(run, graph, located.main, located.steps, located.window)
-    if located.window.name not in BUILT_IN_WINDOWS:
-        model = model._replace(kept=iterations_in_range(located.steps, located.window))
     # Of three scenarios the graph is prepared once.
-    of_hosts = any(change.target == HOSTS.target for change in changes)
-    found, *others = predict(model, [changes] if of_hosts else [changes, [HOSTS], [*changes, HOSTS]])
+    of_hosts = any(change.target == HOST for change in changes)
+    found, *others = predict(model, [changes] if of_hosts else [changes, [NO_HOST_WORK], [*changes, NO_HOST_WORK]])
     if not found.measured_ns:
         raise UsageError(
             "the reports hold no device activity and no MPI call whose times could change; "

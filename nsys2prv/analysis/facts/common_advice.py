@@ -14,3 +14,8 @@ class CommonAdvice(NamedTuple):
     cause: str
     text: str
     again: str
+
+
+def parts_on(cause: str, text: str, again: str, advice: str) -> tuple[CommonAdvice, ...]:
+    """Return the part of an advice on a cause, in a tuple; an empty one where the advice does not have that text."""
+    return (CommonAdvice(cause, text, again),) if text and text in advice else ()

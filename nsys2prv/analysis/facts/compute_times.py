@@ -1,4 +1,4 @@
-"""Times that devices compute, and of each rank that of its longest device."""
+"""How long devices compute, and each rank: as long as the one of its devices that computes longest."""
 
 from __future__ import annotations
 

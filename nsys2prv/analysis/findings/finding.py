@@ -47,9 +47,9 @@ class Finding(NamedTuple):
     `ranks`, `iterations`: those concerned, empty for all, of ranks at most RANKS_SHOWN; `evidence`: figures by name,
     with the unit at the end of the name; `advice`: what to do; `command`: the next command; both have RUN for inputs;
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
-    `severity` None is judged by the cost; `gains`: False for lost time that the run gains nothing, or less than LOW,
-    without: only tables and the page list such a finding; `common`: the part of its advice on a cause that other
-    findings may have, too.
+    `severity` None is judged by the cost; `gains`: False where the run would gain next to nothing (less than LOW)
+    without it, so that the first screen leaves it out; `common`: the parts of its advice on causes that other findings
+    may have, too.
     """
 
     id: str
@@ -66,7 +66,7 @@ class Finding(NamedTuple):
     severity: FindingSeverity | None = None
     share: float = 0.0
     gains: bool = True
-    common: CommonAdvice | None = None
+    common: tuple[CommonAdvice, ...] = ()
 
     @property
     def cost_text(self) -> str:

@@ -132,7 +132,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
         command="nsys2prv whatif RUN --set delay=0" if late.predicted else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
-        common=common_norms(case, advice) or common_operations(case, advice, late.rank),
+        common=(*common_norms(case, advice), *common_operations(case, advice, late.rank)),
     )
 
 

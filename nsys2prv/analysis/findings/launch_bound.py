@@ -93,7 +93,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
         at_ns=case.starved.select(at_longest("longest", "at")).item(),
-        common=common_norms(case, advice) or common_operations(case, advice) or common_loading(case, advice),
+        common=(*common_norms(case, advice), *common_operations(case, advice), *common_loading(case, advice)),
     )
 
 

@@ -110,16 +110,18 @@ def with_findings(analysis: Analysis) -> Analysis:
 
 
 def _said_once(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """Yield findings in order; one whose cause an earlier one has, too, refers to the advice of that one."""
+    """Yield findings in order; where an earlier one has a cause, too, they refer to the advice of that one."""
     known: set[str] = set()
     for one in findings:
-        common = one.common
         # The first screen has no advice of a mild one to refer to.
-        if common is None or one.severity == "low":
+        if one.severity == "low":
             yield one
             continue
-        yield one._replace(advice=one.advice.replace(common.text, common.again)) if common.cause in known else one
-        known.add(common.cause)
+        advice = one.advice
+        for common in one.common:
+            advice = advice.replace(common.text, common.again) if common.cause in known else advice
+            known.add(common.cause)
+        yield one._replace(advice=advice)
 
 
 def _place(finding: Finding) -> tuple[int, bool, float]:

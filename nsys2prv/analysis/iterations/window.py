@@ -88,14 +88,15 @@ def kept_steps(steps: pl.DataFrame, window: Window) -> pl.DataFrame:
     return steps.join(iterations_frame(window.iterations), on=["number", "repeat"], how="semi", maintain_order="left")
 
 
-def iterations_in_range(steps: pl.DataFrame, window: Window) -> tuple[tuple[int, int], ...]:
-    """Return the iterations that the window of an NVTX range is about, as (number, repeat), in order of time.
+def iterations_in_ranges(steps: pl.DataFrame, ranges: pl.DataFrame) -> tuple[tuple[int, int], ...]:
+    """Return the iterations that some ranges are about, as (number, repeat), in order of time.
 
-    Half of such an iteration is in the window, or half of the window in it: ranks do not begin at one time. `steps`:
-    OCCURRENCE of all iterations.
+    On a task that has both, the middle of such an iteration is in a range, or the middle of a range in the iteration.
+    `steps`, `ranges`: OCCURRENCE of all iterations, and of the ranges.
     """
-    key, (start, end) = ["number", "repeat"], (pl.col("start"), pl.col("end"))
-    each = steps.group_by(key).agg(start.min(), end.max()).sort("start", *key)
-    common = pl.min_horizontal(end, window.end) - pl.max_horizontal(start, window.start)
-    shorter = pl.min_horizontal(end - start, window.end - window.start)
-    return tuple(each.filter(2 * common >= shorter, common > 0).select(key).rows())
+    key, middle = ["number", "repeat"], (pl.col("start") + pl.col("end")) // 2
+    held = projected(steps.select("task", "start", "end", launched=middle, of=pl.struct(key)), ranges)
+    holding = projected(ranges.select("task", launched=middle), steps)
+    found = pl.concat([held.select(pl.col("of").struct.unnest()), holding.select(key)])
+    each = steps.join(found.unique(), on=key, how="semi").group_by(key).agg(pl.col("start").min())
+    return tuple(each.sort("start", *key).select(key).rows())

@@ -15,8 +15,9 @@ from nsys2prv.analysis.graph.host_delays import host_delays
 from nsys2prv.analysis.graph.instants import instant_nodes
 from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, begin_node, end_node, work_of_node
 from nsys2prv.analysis.iterations import phases
+from nsys2prv.analysis.iterations.window import iterations_in_ranges
 from nsys2prv.intervals.spans import Times
-from nsys2prv.run.steady import Window
+from nsys2prv.run.steady import BUILT_IN_WINDOWS, Window
 
 
 class AfterCalls(NamedTuple):
@@ -29,11 +30,11 @@ class AfterCalls(NamedTuple):
 class Model(NamedTuple):
     """A run that can be replayed: its graph, its host delays (HOST_DELAY), and its iterations.
 
-    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat, in order of
-    these: it lasts from the earliest `first` to the latest `last`; `tails`: number, repeat and tail_ns, how long
-    the host of an iteration goes on after its last mark; `kept`: the iterations that count, as (number, repeat),
-    empty: all; `phases`: the phase of each work (null: none); `slowdown`: contention; `after_calls`: made once, as
-    each replay needs them again.
+    `marks`: one row for each `first` and `last` node of an iteration, with its number and repeat, in order of these: it
+    lasts from the earliest `first` to the latest `last`; `tails`: of iterations without a next one, on each task,
+    number, repeat, `node` of the host's last instant, and `tail_ns` from there to the end of the iteration's range;
+    `kept`: the iterations that count, as (number, repeat), empty: all; `phases`: the phase of each work (null: none);
+    `slowdown`: contention; `after_calls`: made once, as each replay needs them again.
     """
 
     run: Run
@@ -53,9 +54,12 @@ def model_of(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame, wi
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, ready_times(graph, graph.time), launched)
     delays, named = host_delays(run, graph, steps), _phases(numbered, main)
-    marks = _marks(graph, launched, steps)
-    tails = _tails(graph, marks, steps)
-    return Model(run, graph, delays, marks, tails, window.iterations, named, slow, find_after_calls(run, graph))
+    marks, tails, kept = _marks(graph, launched, steps), _tails(graph, steps), window.iterations
+    if window.name not in BUILT_IN_WINDOWS:
+        marked = set(marks.select("number", "repeat").unique().rows())
+        chosen = iterations_in_ranges(steps, phases.occurrences(main, window.name))
+        kept = tuple(one for one in chosen if one in marked)
+    return Model(run, graph, delays, marks, tails, kept, named, slow, find_after_calls(run, graph))
 
 
 def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
@@ -71,13 +75,17 @@ def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.Data
     return marks.sort("repeat", "number")
 
 
-def _tails(graph: Graph, marks: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return `tails` of a model, by `steps` (OCCURRENCE): the host of an optimizer on the CPU goes on for long."""
-    key = ["number", "repeat"]
-    last = marks.select(*key, last=pl.Series(graph.time[marks["last"].to_numpy()], dtype=pl.Int64))
-    ends = steps.group_by(key).agg(pl.col("end").max())
-    both = last.group_by(key).agg(pl.col("last").max()).join(ends, on=key, how="left")
-    return both.select(*key, tail_ns=(pl.col("end") - pl.col("last")).clip(lower_bound=0).fill_null(0))
+def _tails(graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
+    """Return `tails` of a model, of the iterations without a next one. `steps`: OCCURRENCE of all iterations."""
+    key = ["repeat", "number"]
+    following = steps.select("repeat", pl.col("number") - 1).unique()
+    last = steps.join(following, on=key, how="anti")
+    # Of millions of instants few are in the last iterations.
+    late = graph.instants.select("task", "node", "time").filter(pl.col("time") >= (last["start"].min() or 0))
+    within = phases.projected(late.rename({"time": "launched"}), last)
+    each = within.group_by("task", *key).agg(pl.col("node", "launched").sort_by("launched").last())
+    both = each.join(last, on=["task", *key])
+    return both.select(*key, "node", tail_ns=pl.col("end") - pl.col("launched")).sort(*key, "node")
 
 
 def _phases(work: pl.DataFrame, main: pl.DataFrame) -> pl.Series:

@@ -60,12 +60,17 @@ class Prediction(NamedTuple):
 
     @property
     def ends_no_later(self) -> bool:
-        """Return whether the iterations take longer only because they begin earlier, and end as they did or earlier."""
+        """Return whether the iterations take longer only because they begin earlier, and end as they did or earlier.
+
+        Of several repeats one may end later and another one earlier: then it is False.
+        """
+        if self.iterations["repeat"].n_unique() > 1:
+            return False
         longer = (self.iteration_ns - self.measured_ns) * self.iterations.height
         return 0 < longer <= self.earlier_ns
 
     @property
-    def hidden_by_hosts(self) -> bool:
+    def hosts_hide_gain(self) -> bool:
         """Return whether hosts hide as much of what the changes gain as they show, or more, and enough to tell."""
         if self.without_hosts is None:
             return False
@@ -224,8 +229,11 @@ def _iteration_times(model: Model, times: Times, changes: Sequence[Change]) -> p
         pl.col("start").shift(-1).over("repeat")
     )
     of_hosts = prod(change.factor for change in changes if change.target == HOST)
-    spans = spans.join(model.tails, on=key, how="left", maintain_order="left")
-    own_end = pl.col("end") + (of_hosts * pl.col("tail_ns")).round().cast(pl.Int64)
+    left = model.tails.with_columns(host_end=pl.Series(times[model.tails["node"].to_numpy()], dtype=pl.Int64))
+    host_end = pl.col("host_end") + (of_hosts * pl.col("tail_ns")).round().cast(pl.Int64)
+    hosts = left.group_by(key).agg(host_end.max())
+    spans = spans.join(hosts, on=key, how="left", maintain_order="left")
+    own_end = pl.max_horizontal("end", "host_end")
     timed = spans.select("repeat", "start", iteration="number", ns=pl.coalesce(following, own_end) - pl.col("start"))
     timed = timed.sort("repeat", "iteration")
     if not model.kept:

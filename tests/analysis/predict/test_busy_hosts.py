@@ -30,11 +30,11 @@ def test_a_gain_that_busy_hosts_hide_is_found_by_a_replay_without_them() -> None
     assert found.gain < 0.01
     assert found.without_hosts is not None
     assert found.without_hosts.alone_ns - found.without_hosts.changed_ns > 0.2 * found.measured_ns
-    assert found.hidden_by_hosts
+    assert found.hosts_hide_gain
 
 
 def test_nothing_is_hidden_where_transfers_are_waited_for() -> None:
-    assert not predicted(WAITING, "transfer=0").hidden_by_hosts
+    assert not predicted(WAITING, "transfer=0").hosts_hide_gain
 
 
 def test_without_hosts_is_asked_for_by_other_changes_alone() -> None:

@@ -7,6 +7,8 @@ import pytest
 from programs import UNIT, program
 
 from nsys2prv.analysis.frames import Run
+from nsys2prv.analysis.iterations.phases import OCCURRENCE
+from nsys2prv.analysis.iterations.window import iterations_in_ranges
 from nsys2prv.analysis.predict.change import parse_change
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.whatif import predictions_of
@@ -24,7 +26,7 @@ SAVES = "k @0 2-500, k @10 500-990, save 200-300"
     [
         ("step 3", [3]),
         ("save", [4]),
-        ("decode", [*range(6)]),
+        ("decode", [0, 1, 2, 3, 5]),
         ("trace", [*range(6)]),
         ("steady", [*range(6)]),
     ],
@@ -45,3 +47,13 @@ def without_end(run: Run) -> Run:
     """The run with a last step that lasts as long as the others, so that the time behind it is of none."""
     end = pl.when(pl.col("text") == "step 5").then(pl.col("start") + 1000 * UNIT).otherwise("end")
     return run._replace(ranges=run.ranges.with_columns(end=end))
+
+
+def test_ranks_that_are_apart_count_each_by_its_own_ranges() -> None:
+    """Rank 1 is 1.2 iterations behind: over both ranks, `step 3` covers parts of 2 and 4, too."""
+    begins = [(task, n, 100 * n + behind) for task, behind in ((0, 0), (1, 120)) for n in range(6)]
+    rows = [(task, n, 0, begin, begin + 100, f"step {n}") for task, n, begin in begins]
+    steps = pl.DataFrame(rows, schema=OCCURRENCE, orient="row")
+    assert iterations_in_ranges(steps, steps.filter(number=3)) == ((3, 0),)
+    apart = steps.filter(pl.col("number").is_in([1, 4]))
+    assert iterations_in_ranges(steps, apart) == ((1, 0), (4, 0))

@@ -1,1 +1,1 @@
-"""Facts on communication: how long single operations take, and which of them an iteration repeats."""
+"""Facts on communication: single operations, those of NCCL that are many, shared normalization, repeated passes."""

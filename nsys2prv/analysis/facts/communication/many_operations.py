@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.common_advice import CommonAdvice
+from nsys2prv.analysis.facts.common_advice import CommonAdvice, parts_on
 from nsys2prv.analysis.facts.communication.nccl_transfers import nccl_transfers
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import IN_ONE_ROW, MANY_OPERATIONS, SHORT_KERNEL
@@ -43,10 +43,9 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     )
 
 
-def common_operations(case: Case, advice: str, rank: int | None = None) -> CommonAdvice | None:
-    """Return what an advice has of advice_on_operations, which a late rank and launches share; None without it."""
-    text = advice_on_operations(case, rank)
-    return CommonAdvice("operations", text, "Merge NCCL kernels, as said above.") if text and text in advice else None
+def common_operations(case: Case, advice: str, rank: int | None = None) -> tuple[CommonAdvice, ...]:
+    """Return what an advice has of advice_on_operations, which a late rank and launches share."""
+    return parts_on("operations", advice_on_operations(case, rank), "Merge NCCL kernels, as said above.", advice)
 
 
 def _median(ns: pl.Series) -> float:

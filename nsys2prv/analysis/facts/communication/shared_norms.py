@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.common_advice import CommonAdvice
+from nsys2prv.analysis.facts.common_advice import CommonAdvice, parts_on
 from nsys2prv.analysis.frames import NCCL
 
 # The kernel by which torch.nn.SyncBatchNorm merges the statistics of all ranks; other normalization has none of it.
@@ -30,7 +30,6 @@ def advice_on_shared_norms(case: Case) -> str:
     )
 
 
-def common_norms(case: Case, advice: str) -> CommonAdvice | None:
-    """Return what an advice has of advice_on_shared_norms, which several findings share; None without it."""
-    text, again = advice_on_shared_norms(case), "Normalize each rank's batch alone, as said above. "
-    return CommonAdvice("norms", text, again) if text and text in advice else None
+def common_norms(case: Case, advice: str) -> tuple[CommonAdvice, ...]:
+    """Return what an advice has of advice_on_shared_norms, which several findings share."""
+    return parts_on("norms", advice_on_shared_norms(case), "Normalize without other ranks, as said above. ", advice)

@@ -1,1 +1,1 @@
-"""Facts on devices: kernels in order, chains and rounds of them, and the same kernel on several devices."""
+"""Facts on devices: kernels in chains and rounds, or timed by a tuner, on several devices, in shares of time."""

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, once
-from nsys2prv.analysis.facts.common_advice import CommonAdvice
+from nsys2prv.analysis.facts.common_advice import CommonAdvice, parts_on
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
@@ -68,10 +68,10 @@ def advice_on_loading(case: Case) -> str:
     return " ".join([*first, f"Else: {keep[0].lower()}{keep[1:]}" if first else keep])
 
 
-def common_loading(case: Case, advice: str) -> CommonAdvice | None:
-    """Return what an advice has of advice_on_loading, which launches and calls of the system share; None without it."""
+def common_loading(case: Case, advice: str) -> tuple[CommonAdvice, ...]:
+    """Return what an advice has of advice_on_loading, which launches and calls of the system share."""
     text = advice_on_loading(case) if iterations_that_load(case) else ""
-    return CommonAdvice("loading", text, "What to do about that is said above.") if text and text in advice else None
+    return parts_on("loading", text, "What to do about that is said above.", advice)
 
 
 def advice_on_compiling(case: Case, seen: Seen) -> str:

@@ -35,6 +35,14 @@ RECEIVE_EARLY, SEND_ASIDE = (
 )
 
 
+# Why a host is late at many places: the function that gives advice where it is so, and words for a title.
+REASONS = (
+    (advice_on_waits, "waiting for its device more often than others"),
+    (advice_on_operations, "launching many NCCL kernels"),
+    (advice_on_launches, "launching more than others"),
+)
+
+
 class Lateness(NamedTuple):
     """A rank that others wait for. Times are ns of an iteration.
 
@@ -84,18 +92,13 @@ def advice_on_lateness(case: Case, late: Lateness, seen: Seen, in_few: str) -> s
 
 
 def manner_of_host(case: Case, late: Lateness, seen: Seen) -> str:
-    """Return how a host is late that is so at many places, to follow its name: as advice_on_lateness explains it.
+    """Return how a host is late that is so at many places, in words that follow its name and fit its advice.
 
     `seen`: what samples say of it.
     """
     if advice_on_trips(case, late.rank, late.delay_ns, seen):
         return "working between copies from and to its device"
-    reasons = (
-        (advice_on_waits, "waiting for its device more often than others"),
-        (advice_on_operations, "launching many NCCL kernels"),
-        (advice_on_launches, "launching more than others"),
-    )
-    return next((words for advice, words in reasons if advice(case, late.rank)), "slow at many places")
+    return next((words for advice, words in REASONS if advice(case, late.rank)), "slow at many places")
 
 
 def in_messages(case: Case, rank: int) -> bool:
@@ -148,9 +151,7 @@ def _advice_on_host(case: Case, late: Lateness, seen: Seen, in_few: str) -> str:
     call = _system_call(case, late)
     return (
         interpreter_lock(case, (rank,), late.cause.name if late.cause else "")
-        or advice_on_waits(case, rank)
-        or advice_on_operations(case, rank)
-        or advice_on_launches(case, rank)
+        or next(filter(None, (advice(case, rank) for advice, _ in REASONS)), "")
         or (advice_on_call(case, call, seen, rank) if call else "")
         or f"{advice_on_shared_norms(case)}"
         f"{_if_all_are_slow(case, late)} what the host of rank {rank} does before {before}: "
