@@ -14,12 +14,15 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
+from nsys2prv.analysis.facts.find_rounds import Rounds, rounds_of_streams
 from nsys2prv.analysis.facts.framework import Framework, framework_of
-from nsys2prv.analysis.facts.gaps import kept_time, starved_time
+from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time, starved_time
+from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.launchers import Launchers, find_launchers
 from nsys2prv.analysis.facts.long_steps import LongSteps, long_steps, step_begins
 from nsys2prv.analysis.facts.starved import starved
 from nsys2prv.analysis.facts.thresholds import BLOCKED, ON_PATH
+from nsys2prv.analysis.facts.timed_kernels import TimedKernels, find_timed
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.analysis.graph.nodes import work_of_node
@@ -71,22 +74,25 @@ class Case:
 
     `step_count`: number of iterations of the window, 1 without any; `iteration_ns`: their mean time, of the window
     without any; `kernels`: those of the window (WORK without what only copies and collectives have), whole, with `ns`
-    in it and `work`, their row of Run.work; `kernels_ns`: the lengths of all kernels in the window together, more than
-    the time of compute where several run at once; `launchers`: the threads that launch; `starved`: STARVED; `timed`:
-    the time in which kernels are only timed, which is no part of `starved` (none until without_timed finds it);
-    `long_steps`: iterations that take much longer than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as
-    means over the devices of a rank; `host_waits`: time (ns of an iteration) by rank in which a host thread waits for
-    its device or for others; `framework`: in whose words advice is given.
+    in it and `work`, their row of Run.work; `ordered`: these in order of each stream (see kernels_in_order); `rounds`:
+    of those, that streams repeat; `kernels_ns`: the lengths of all kernels in the window together, more than the time
+    of compute where several run at once; `launchers`: the threads that launch; `starved`: STARVED; `timed`: kernels
+    that are launched to be timed, whose time is no part of `starved`; `long_steps`: iterations that take much longer
+    than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank; `host_waits`:
+    time (ns of an iteration) by rank in which a host thread waits for its device or for others; `framework`: in whose
+    words advice is given.
     """
 
     analysis: Analysis
     step_count: int
     iteration_ns: float
     kernels: pl.DataFrame
+    ordered: pl.DataFrame
+    rounds: tuple[Rounds, ...]
     kernels_ns: int
     launchers: Launchers
     starved: pl.DataFrame
-    timed: Spans
+    timed: TimedKernels
     long_steps: LongSteps
     exposed: pl.DataFrame
     host_waits: Mapping[int, float]
@@ -139,8 +145,19 @@ class Case:
 
         Those of iterations that are left out count only where there are no others: a wait may have begun in one.
         """
-        kept = cut_with_ns(calls, kept_time(self.analysis))
-        return cut_with_ns(calls, starved_time(self.analysis.window)) if kept.is_empty() else kept
+        kept = self.cut(calls, kept_time(self.analysis))
+        return self.cut(calls, starved_time(self.analysis.window)) if kept.is_empty() else kept
+
+    def cut(self, intervals: pl.DataFrame, covered: Spans) -> pl.DataFrame:
+        """Return the intervals (task, start, end) that touch some time (ns of the trace), cut at its ends, with `ns`.
+
+        The time in which their process only times kernels does not count.
+        """
+        return self.timed.left_out(cut_with_ns(intervals, covered), covered)
+
+    def idle_gaps(self, covered: Spans) -> Gaps:
+        """Return the idle times of devices within some time (ns of the trace), but not between timed kernels."""
+        return idle_gaps(self.analysis, covered, self.timed.devices)
 
     def slack(self, ranks: Iterable[int]) -> float:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""
@@ -224,8 +241,11 @@ class Case:
         return self.starved.join(self.long_steps.found, on=["repeat", "number"], how="anti", maintain_order="left")
 
     def usual_time(self) -> Spans:
-        """Return the time that `starved` covers, without the long iterations."""
-        return difference(difference(kept_time(self.analysis), self.timed), self.long_steps.spans)
+        """Return the time that `starved` covers, without the long iterations (ns of the trace).
+
+        What processes and devices do to time kernels is in it: `cut` and `idle_gaps` leave it out.
+        """
+        return difference(kept_time(self.analysis), self.long_steps.spans)
 
 
 def once(find: Callable[[Case], Fact]) -> Callable[[Case], Fact]:
@@ -256,15 +276,21 @@ def case_of(analysis: Analysis) -> Case:
     predicted = analysis.explanation.predictions if window.iterations else ()
     measured = predicted[0].measured_ns if predicted else window.spans.total()
     count, begins, launchers = max(len(window.iterations), 1), step_begins(analysis), find_launchers(analysis)
+    kernels = _kernels(analysis)
+    ordered = kernels_in_order(analysis, kernels)
+    rounds = rounds_of_streams(ordered)
+    timed = find_timed(analysis, ordered, rounds)
     return Case(
         analysis=analysis,
         step_count=count,
         iteration_ns=float(measured),
-        kernels=_kernels(analysis),
+        kernels=kernels,
+        ordered=ordered,
+        rounds=rounds,
         kernels_ns=_kernels_ns(analysis),
         launchers=launchers,
-        starved=starved(analysis, launchers, begins, starved_time(window)),
-        timed=Spans(np.empty(0, np.int64), np.empty(0, np.int64)),
+        starved=starved(analysis, launchers, begins, idle_gaps(analysis, starved_time(window), timed.devices)),
+        timed=timed,
         long_steps=long_steps(analysis, begins),
         exposed=_exposed(analysis),
         host_waits=_host_waits(analysis, launchers, count),

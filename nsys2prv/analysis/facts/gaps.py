@@ -28,12 +28,15 @@ class Gaps(NamedTuple):
     found: pl.DataFrame
 
 
-def idle_gaps(analysis: Analysis, covered: Spans) -> Gaps:
-    """Return the idle times of the devices within some time, such as `kept_time` (ns of the trace)."""
+def idle_gaps(analysis: Analysis, covered: Spans, timed: Spans) -> Gaps:
+    """Return the idle times of the devices within some time, such as `kept_time` (ns of the trace).
+
+    `timed`: when devices only time kernels, on an axis of the devices: they lack no work then.
+    """
     run = analysis.run
     users = run.work.select("device", "task").unique().sort("device", "task")
     axis = run_axis(analysis, len(run.devices))
-    return Gaps(axis, users, _gaps(run.work, users, axis, covered))
+    return Gaps(axis, users, _gaps(run.work, users, axis, difference(axis.spread(covered), timed)))
 
 
 def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> pl.DataFrame:
@@ -47,7 +50,7 @@ def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> 
     # Work comes in order of start.
     ordered = work.select("start", *columns[:3]).sort("device", maintain_order=True)
     ordered = ordered.with_columns(goes_on=same.fill_null(False))
-    idle = difference(axis.spread(whole), covered_by(axis, work, "device"))
+    idle = difference(whole, covered_by(axis, work, "device"))
     used = np.isin(axis.group(idle.start), users["device"].to_numpy())
     idle = Spans(idle.start[used], idle.end[used])
     device = axis.group(idle.start)

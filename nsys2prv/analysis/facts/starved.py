@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps
+from nsys2prv.analysis.facts.gaps import Gaps
 from nsys2prv.analysis.facts.launchers import Launchers, time_in_system
 from nsys2prv.analysis.facts.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI
@@ -43,12 +43,11 @@ PARTS = ("load", "allocating", "system", "synchronized", "launching")
 IS_ALLOCATION = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(MANAGING_MEMORY)
 
 
-def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame, covered: Spans) -> pl.DataFrame:
+def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame, idle: Gaps) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window.
 
-    `begins`: see step_begins; `covered`: the time that counts (ns of the trace), as `starved_time`.
+    `begins`: see step_begins; `idle`: of the time that counts, as `starved_time`.
     """
-    idle = idle_gaps(analysis, covered)
     return _by_iteration(parts_of_gaps(analysis, launchers, idle), begins, idle.users["device"].unique().sort())
 
 

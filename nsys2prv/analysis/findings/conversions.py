@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.devices.kernel_families import COPIES
 from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.kernel_families import COPIES
 from nsys2prv.analysis.facts.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH, MOSTLY_JOINS
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import NCCL

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.devices.kernel_families import PRODUCTS
+from nsys2prv.analysis.facts.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.thresholds import DOMINANT
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.words import short

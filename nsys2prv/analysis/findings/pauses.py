@@ -10,7 +10,6 @@ import polars as pl
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.hosts.chief_gap import chief_gap, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import see_samples, seen_functions
 from nsys2prv.analysis.facts.hosts.system_calls import FILE_CALLS, OF_FILES, OF_PROCESSES, PROCESS_CALLS
@@ -99,7 +98,7 @@ def _content(case: Case, found: Spans, computing: float) -> tuple[str, dict[str,
         return "the program does other work", {}, OF_HOSTS
     if computing >= ONE_PLACE.value * total:
         return f"devices compute for {text_ms(computing)} of it", {}, OF_COMPUTE
-    gaps = idle_gaps(case.analysis, found)
+    gaps = case.idle_gaps(found)
     idle = int((gaps.found["until"] - gaps.found["start"]).sum())
     calls = os_calls_in_gaps(case.run, case.launchers, gaps)
     if calls.is_empty() or calls["ns"][0] < ONE_PLACE.value * idle:

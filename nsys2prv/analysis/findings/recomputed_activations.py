@@ -9,8 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.repeated_passes import BACKWARD, OPTIMIZER
-from nsys2prv.analysis.facts.devices.kernel_families import PRODUCTS
-from nsys2prv.analysis.facts.devices.kernels_in_order import kernels_in_order
+from nsys2prv.analysis.facts.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.graph.critical_path import HOST
@@ -93,13 +92,13 @@ def _filled(case: Case) -> str:
 
 
 def _recomputed(case: Case) -> pl.DataFrame:
-    """Return the kernels (see kernels_in_order) that threads of backward passes launch as the forward pass did.
+    """Return the kernels (`ordered` of a case) that threads of backward passes launch as the forward pass did.
 
     Those are rows of three different kernels or more (name, class, grid and resources) that occur in the iteration
     among the launches of other threads of the process, too, there at least as often, with a layer's work among them.
     Kernels over lists of tensors do not count.
     """
-    run, every = case.run, kernels_in_order(case)
+    run, every = case.run, case.ordered
     threads = [row for row, label in enumerate(run.row_labels) if label.startswith(BACKWARD)]
     if not threads or not case.analysis.window.iterations:
         return every.clear()

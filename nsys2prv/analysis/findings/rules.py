@@ -8,7 +8,6 @@ from functools import cache, partial
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.facts.case import Case, case_of
-from nsys2prv.analysis.facts.devices.timed_kernels import without_timed
 from nsys2prv.analysis.facts.hosts.sampled_functions import sampled_functions
 from nsys2prv.analysis.findings.allocations import allocations
 from nsys2prv.analysis.findings.contention import contention
@@ -102,11 +101,13 @@ def conclude(run: Run, question: Question) -> Analysis:
 
 def with_findings(analysis: Analysis) -> Analysis:
     """Return an analysis with its findings, the worst first, and what reads its samples of hosts."""
-    case = without_timed(case_of(analysis))
+    case = case_of(analysis)
     rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
     # Stable: of equals the order of rules counts.
     findings = tuple(_said_once(sorted((one for one in rated if one.severity), key=_place)))
-    return analysis._replace(findings=findings, host_samples=cache(partial(sampled_functions, analysis)))
+    return analysis._replace(
+        findings=findings, host_samples=cache(partial(sampled_functions, analysis, case.timed.devices))
+    )
 
 
 def _said_once(findings: Sequence[Finding]) -> Iterator[Finding]:

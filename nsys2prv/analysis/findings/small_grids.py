@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, KernelTime
-from nsys2prv.analysis.facts.devices.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.devices.serial_streams import advice_on_streams
+from nsys2prv.analysis.facts.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.thresholds import (
     LATENCY_KERNEL,
     LOW_OCCUPANCY,

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
-from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time
+from nsys2prv.analysis.facts.gaps import Gaps, kept_time
 from nsys2prv.analysis.facts.hosts.code_loading import advice_on_loading, common_loading, iterations_that_load
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import seen_functions
 from nsys2prv.analysis.facts.hosts.system_calls import advice_on_call
@@ -31,7 +31,7 @@ def system_waiting(case: Case) -> Iterator[Finding]:
     cost = max(least, on_path.unexplained_ns)
     if not cost:
         return
-    gaps = idle_gaps(case.analysis, kept_time(case.analysis))
+    gaps = case.idle_gaps(kept_time(case.analysis))
     seen = seen_functions(case, kept_time(case.analysis), waiting=True)
     in_turn = cost > IN_TURN.value * least
     if in_turn:

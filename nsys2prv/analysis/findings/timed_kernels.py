@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.devices.timed_kernels import find_timed
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
@@ -21,16 +20,18 @@ ADVICE = Words(
 
 def timed_kernels(case: Case) -> Iterator[Finding]:
     """Yield the time in which kernels are launched only to be timed."""
-    if (found := find_timed(case)) is None:
+    found = case.timed
+    if not found.launches:
         return
+    launches, cost = case.of_device(found.launches), case.of_device(found.devices.total())
     yield Finding(
         "timed-kernels",
-        f"Kernels such as `{short(found.name, 40)}` are launched {found.launches:,.0f} times {case.unit} to be timed, "
-        f"as by an autotuner, {text_ms(found.ns)} {case.unit}",
-        found.ns,
+        f"Kernels such as `{short(found.name, 40)}` are launched {launches:,.0f} times {case.unit} to be timed, "
+        f"as by an autotuner, {text_ms(cost)} {case.unit}",
+        cost,
         ADVICE.of(case.framework),
         iterations=case.iterations,
-        evidence={"kernel": found.name, "launches": round(found.launches), "timed_ns": round(found.ns)},
+        evidence={"kernel": found.name, "launches": round(launches), "timed_ns": round(cost)},
         command="nsys2prv analyze RUN --show kernels,launches",
         cfg="views/kernel_classes",
         at_ns=found.at,

@@ -9,6 +9,7 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.devices.elementwise_chains import elementwise_chains
 from nsys2prv.analysis.facts.devices.scalar_products import SCALAR_NAMES
+from nsys2prv.analysis.facts.hosts.waits_of_hosts import waits_by_rank
 from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
 from nsys2prv.analysis.frames import STREAM_KIND, Hardware, Run
 from nsys2prv.model.stream_kinds import StreamKind
@@ -267,19 +268,48 @@ def test_kernels_that_are_launched_to_be_timed_are_named(records: int, cleared: 
         assert found["timed-kernels"].cost_ns == pytest.approx(lengths * UNIT)
 
 
+def timed_row(begin: int, count: int = 110, every: int = 3) -> str:
+    """Kernels of one unit, each between two event records."""
+    return ", ".join(
+        f"k:silu:triton @{at + 0.1} {at + 1}-{at + 2}, cuda:cudaEventRecord {at + 0.2}-{at + 0.3}, "
+        f"cuda:cudaEventRecord {at + 0.4}-{at + 0.5}"
+        for at in range(begin, begin + count * every, every)
+    )
+
+
 @pytest.mark.parametrize(("between", "other"), [("silu", False), ("gelu", True)], ids=["tried", "of the program"])
 def test_time_between_rows_of_timed_kernels_is_told_once(between: str, other: bool) -> None:
     """The device runs one kernel in 2 ms between two rows of 110 kernels, and lacks work behind them, too."""
-    rows = ", ".join(
-        f"k:silu:triton @{at + 0.1} {at + 1}-{at + 2}, cuda:cudaEventRecord {at + 0.2}-{at + 0.3}, "
-        f"cuda:cudaEventRecord {at + 0.4}-{at + 0.5}"
-        for begin in (5, 535)
-        for at in range(begin, begin + 330, 3)
+    found = findings_of(
+        program(f"0| {timed_row(5)}, {timed_row(535)}, k:{between}:triton @434 434-434.5, k:a:GEMM @999 999-1000")
     )
-    found = findings_of(program(f"0| {rows}, k:{between}:triton @434 434-434.5, k:a:GEMM @999 999-1000"))
     idle = 535 + 1 - (5 + 3 * 109 + 2)
     in_rows = 2 * (109 * 3 + 1)
     assert found["timed-kernels"].cost_ns == pytest.approx((in_rows + (0 if other else idle)) * UNIT)
     # The device lacks work before the product, too.
     lacking = 999 - (535 + 3 * 109 + 2) + (idle - 0.5 if other else 0)
     assert found["launch-bound" if other else "host-bound"].cost_ns == pytest.approx(lacking * UNIT, rel=0.05)
+
+
+def test_a_device_that_times_kernels_beside_another_one_lacks_no_work() -> None:
+    found = findings_of(program(f"0| {timed_row(5, count=120, every=8)}\n1| k:a:GEMM @0 2-990"))
+    assert found["timed-kernels"].cost_ns == pytest.approx((5 * 1000 + 119 * 8 + 1) / 6 * UNIT / 2)
+    assert not found.keys() & {"launch-bound", "host-bound"}
+
+
+def test_a_call_between_timed_kernels_is_not_what_devices_wait_for() -> None:
+    """The host waits for the system between two rows, and later, for less time, before the work of the program."""
+    calls = "os:sem_wait 340-530, os:poll 866-990"
+    found = findings_of(program(f"0| {timed_row(5)}, {timed_row(535)}, {calls}, k:a:GEMM @990 991-1000"))
+    waiting = found["system-waiting"]
+    assert waiting.evidence["call"] == "poll"
+    assert waiting.evidence["idle_in_call_ns"] == waiting.evidence["idle_in_calls_ns"]
+
+
+def test_waits_for_timed_kernels_are_none_of_the_program() -> None:
+    """The host waits for its device in each pause between rows, and once for the work of the program."""
+    waits = ", ".join(f"wait {at}-{at + 5}" for at in range(340, 530, 10))
+    line = f"{timed_row(5)}, {timed_row(535)}, {waits}, wait 870-900, k:a:GEMM @901 902-1000"
+    case = case_of(analysis_of(program(f"0| {line}\n1| k:a:GEMM @0 2-990")))
+    assert waits_by_rank(case)[0] == 1
+    assert case.kept_calls(case.device_waits).height == 6

@@ -5,12 +5,10 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, once
-from nsys2prv.analysis.facts.devices.kernel_families import COPIES
-from nsys2prv.analysis.facts.devices.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.kernel_families import COPIES, ELEMENTWISE
 from nsys2prv.analysis.facts.thresholds import LOOP_OVER_TENSORS, PART_OF_LAUNCHES
 
-ELEMENTWISE = "elementwise"
 ONE_FOR_ALL = Words(
     general="one kernel can go over all tensors of a list",
     pytorch="`fused=True` or `foreach=True` of the optimizer, `torch._foreach_*` functions for weights and gradients, "
@@ -26,12 +24,11 @@ def elementwise_chains(case: Case) -> pl.DataFrame:
 
     A chain is a row of elementwise kernels of a stream in an iteration, with nothing but casts and copies between them.
     """
-    kernels = kernels_in_order(case)
     elementwise, of_chain = pl.col("family") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
     # A stream may hold nothing else, as of a stencil.
     another = (pl.col(c).ne_missing(pl.col(c).shift(1)) for c in ("row", "repeat", "number"))
     begins = pl.any_horizontal(~of_chain.fill_null(False), *another)
-    numbered = kernels.with_columns(chain=begins.cum_sum()).filter(elementwise)
+    numbered = case.ordered.with_columns(chain=begins.cum_sum()).filter(elementwise)
     grouped = numbered.group_by("device", "row", "chain", maintain_order=True).agg(
         "work", pl.col("start").first(), pl.col("ns").sum(), longest=pl.col("ns").max()
     )

@@ -1,17 +1,12 @@
-"""Rounds: short sequences of kernels that a stream repeats many times, as in a loop over rows, cells or time steps."""
+"""What to do about many launches that are rounds of a loop over rows, cells or time steps."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case, once
-from nsys2prv.analysis.facts.devices.kernels_in_order import kernels_in_order
+from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Framework, Words
-from nsys2prv.analysis.facts.thresholds import LONGEST_ROUND, MANY_ROUNDS, PART_OF_LAUNCHES
-from nsys2prv.intervals.spans import Indices
+from nsys2prv.analysis.facts.thresholds import PART_OF_LAUNCHES
 from nsys2prv.model.words import short
 
 MERGE = Words(
@@ -41,23 +36,12 @@ OF_XLA = (
 )
 
 
-class Rounds(NamedTuple):
-    """Rounds of the same kernels in a row: how many kernels a round has, and all rounds together.
-
-    `first`: the position of the first kernel among all kernels, in order.
-    """
-
-    length: int
-    kernels: int
-    first: int
-
-
 def advice_on_rounds(case: Case, kernels: float) -> str:
     """Return advice where many of the kernels are rounds of a loop; else an empty text.
 
     `kernels`: of a device, an iteration.
     """
-    ordered, found = kernels_in_order(case), rounds_of_streams(case)
+    ordered, found = case.ordered, case.rounds
     looped = case.of_device(sum(one.kernels for one in found))
     if looped < PART_OF_LAUNCHES.value * kernels:
         return ""
@@ -81,30 +65,3 @@ def _merge(case: Case, names: pl.Series, looped: float) -> str:
         if 2 * case.of_device(in_loop) >= looped:
             return OF_XLA
     return MERGE.of(case.framework)
-
-
-@once
-def rounds_of_streams(case: Case) -> tuple[Rounds, ...]:
-    """Return the rounds that streams repeat in an iteration, by position in kernels_in_order."""
-    ordered = kernels_in_order(case)
-    numbered = ordered.select(pl.col("name").rank("dense"), pl.struct("device", "row", "repeat", "number").rle_id())
-    return tuple(find_rounds(*(numbers.to_numpy() for numbers in numbered)))
-
-
-def find_rounds(kernel: Indices, group: Indices) -> list[Rounds]:
-    """Find the rounds that repeat MANY_ROUNDS times in a row or more, each kernel in the shortest round that has it.
-
-    `kernel`: what each is, in order; `group`: rounds are within one. A sequence repeats after n where each element
-    equals the one n before it.
-    """
-    found, free = [], np.ones(len(kernel), dtype=bool)
-    for length in range(1, round(LONGEST_ROUND.value) + 1):
-        same = (kernel[length:] == kernel[:-length]) & (group[length:] == group[:-length])
-        same &= free[length:] & free[:-length]
-        edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]]).astype(np.int8)))
-        begin, end = edges[::2], edges[1::2] + length
-        long = end - begin >= MANY_ROUNDS.value * length
-        for first, last in zip(begin[long].tolist(), end[long].tolist(), strict=True):
-            free[first:last] = False
-            found.append(Rounds(length, last - first, first))
-    return found

@@ -8,7 +8,6 @@ import polars as pl
 
 from nsys2prv.analysis.facts.activity_names import activity
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NEARLY_ALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import tasks_of_devices
@@ -92,7 +91,7 @@ def where_text(gap: ChiefGap | None) -> str:
 
 def _gaps(case: Case, covered: Spans) -> pl.DataFrame:
     """Return task, start, `ns`, `after` and `before` of each idle time without launched work between two activities."""
-    axis, _, found = idle_gaps(case.analysis, covered)
+    axis, _, found = case.idle_gaps(covered)
     start = found["start"].to_numpy()
     around = activities_around(case.run.work, axis, found["end"].to_numpy())
     times = {"start": axis.time(start), "ns": found["until"].to_numpy() - start}

@@ -8,7 +8,6 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.common_advice import CommonAdvice, parts_on
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.thresholds import NAMED_FUNCTION, ONE_PLACE, RECURS
 
@@ -130,7 +129,7 @@ def long_ones_load(case: Case) -> bool:
     """
     if iterations_that_load(case):
         return False
-    gaps = idle_gaps(case.analysis, case.long_steps.spans)
+    gaps = case.idle_gaps(case.long_steps.spans)
     begin, until = (gaps.axis.time(gaps.found[c].to_numpy()) for c in ("start", "until"))
     loads = np.sort(_loads(case)["start"].to_numpy())
     loading = np.searchsorted(loads, until, side="right") > np.searchsorted(loads, begin)

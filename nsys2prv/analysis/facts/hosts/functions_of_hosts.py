@@ -9,7 +9,6 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.launchers import idle_of_launchers
 from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NAMED_FUNCTION, NAMED_TOO
 from nsys2prv.analysis.frames import Run
@@ -121,7 +120,7 @@ def seen_functions(case: Case, covered: Spans, rank: int | None = None, waiting:
     if case.run.host_samples is None or not held:
         return Seen()
     launchers = case.launchers
-    idle = idle_of_launchers(launchers, idle_gaps(case.analysis, covered))
+    idle = idle_of_launchers(launchers, case.idle_gaps(covered))
     if waiting:
         idle = intersection(idle, launchers.in_system)
     try:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.gaps import idle_gaps, kept_time
+from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.facts.starved import parts_of_gaps
@@ -37,7 +37,7 @@ def trips_over_hosts(case: Case) -> pl.DataFrame:
     compute. Copies of single values do not count: programs read a loss, and then copy the next batch. Without
     iterations there are no rows: a program may read its results once, and go on.
     """
-    gaps, begins = idle_gaps(case.analysis, kept_time(case.analysis)), step_begins(case.analysis)
+    gaps, begins = case.idle_gaps(kept_time(case.analysis)), step_begins(case.analysis)
     parts = parts_of_gaps(case.analysis, case.launchers, gaps)
     ranks = pl.DataFrame({"rank": [one.rank for one in case.run.devices]}, schema={"rank": pl.Int64()})
     timed = parts.select("device", ns=pl.col("synchronized") + pl.col("launching"))

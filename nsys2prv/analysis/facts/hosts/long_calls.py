@@ -8,7 +8,6 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.gaps import idle_gaps
 from nsys2prv.analysis.facts.launchers import calls_in_gaps
 from nsys2prv.analysis.facts.thresholds import LONG_CALL, ONE_PLACE
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
@@ -64,7 +63,7 @@ def calls_meanwhile(case: Case, chosen: pl.Expr) -> pl.DataFrame:
 
     `each_ns`: of an iteration, the mean of the devices. Long iterations do not count.
     """
-    gaps = idle_gaps(case.analysis, case.usual_time())
+    gaps = case.idle_gaps(case.usual_time())
     by_name = calls_in_gaps(case.run, case.launchers, gaps, chosen)
     steps = case.step_count - case.long_steps.found.height
     return by_name.with_columns(each_ns=pl.col("ns") / steps / max(gaps.users["device"].n_unique(), 1))

@@ -13,7 +13,6 @@ from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY, TO_HOST
-from nsys2prv.analysis.interval_frames import cut_with_ns
 
 # Code that waits for the device.
 WAITING = Words(
@@ -65,7 +64,7 @@ def waits_by_rank(case: Case, usually: bool = False) -> dict[int, float]:
     # Of iterations that are left out none count, even where there are no others: they are no usual waits.
     covered = case.usual_time() if usually else kept_time(case.analysis)
     steps = max(case.step_count - usually * case.long_steps.found.height, 1)
-    of_launchers = cut_with_ns(waits, covered).join(threads, on=["task", "row"], how="semi")
+    of_launchers = case.cut(waits, covered).join(threads, on=["task", "row"], how="semi")
     counts = dict(of_launchers.group_by("task").len().rows())
     return {case.run.rank(task): counts.get(task, 0) / steps for task in threads["task"].unique().sort()}
 
@@ -88,7 +87,7 @@ def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
     own = case.run.work.filter(pl.col("kind") == COPY, task=case.run.task_by_rank[rank])
     to_host = own.filter(pl.col("name").cast(pl.String) == TO_HOST)
     covered = case.usual_time() if usually else kept_time(case.analysis)
-    size = cut_with_ns(to_host, covered)["bytes"].median()
+    size = case.cut(to_host, covered)["bytes"].median()
     return isinstance(size, int | float) and size > VALUE_BYTES.value
 
 

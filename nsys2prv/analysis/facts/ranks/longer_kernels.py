@@ -11,8 +11,8 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.devices.kernel_factors import kernel_factors
-from nsys2prv.analysis.facts.devices.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.devices.scalar_products import hardly_scalar, mainly_scalar
+from nsys2prv.analysis.facts.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.thresholds import (
     ALIKE_KERNELS,
     FEW_KERNELS,

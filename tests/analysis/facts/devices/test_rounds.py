@@ -10,7 +10,8 @@ import pytest
 from programs import analysis_of, program
 
 from nsys2prv.analysis.facts.case import case_of
-from nsys2prv.analysis.facts.devices.rounds import Rounds, advice_on_rounds, find_rounds
+from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
+from nsys2prv.analysis.facts.find_rounds import Rounds, find_rounds
 from nsys2prv.analysis.frames import TEXT
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+ELEMENTWISE = "elementwise"
 # Conversions of types, copies and transposes.
 COPIES = "copy/cast"
 # Families of products: they keep their data in registers and shared memory, and run fast with few warps.

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import reduce
 from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case, once
-from nsys2prv.analysis.facts.devices.elementwise_chains import ELEMENTWISE
-from nsys2prv.analysis.facts.devices.kernels_in_order import kernels_in_order
-from nsys2prv.analysis.facts.devices.rounds import Rounds, rounds_of_streams
-from nsys2prv.analysis.facts.gaps import run_axis, starved_time
-from nsys2prv.analysis.facts.long_steps import step_begins
-from nsys2prv.analysis.facts.starved import starved
+from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.facts.find_rounds import Rounds
+from nsys2prv.analysis.facts.gaps import run_axis
+from nsys2prv.analysis.facts.kernel_families import ELEMENTWISE
 from nsys2prv.analysis.facts.thresholds import RECORDS_OF_TIMED
-from nsys2prv.analysis.frames import KERNEL
+from nsys2prv.analysis.frames import KERNEL, Run
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
-from nsys2prv.intervals.spans import Spans, difference, intersection
+from nsys2prv.intervals.grouped import Axis
+from nsys2prv.intervals.spans import Spans, Times, intersection, time_in
 
 # A round is the kernel that is timed, or that and a kernel that empties the cache before it (do_bench of Triton).
 LONGEST_TIMED_ROUND = 2
@@ -26,76 +22,77 @@ EVENT_CALLS, STREAM_WAIT = r"^cu(?:da)?(?:EventRecord|StreamWaitEvent)", "Stream
 
 
 class TimedKernels(NamedTuple):
-    """Kernels that are launched to be timed.
+    """Kernels that are launched to be timed. Without any there are no launches and no times.
 
-    `name`: the one that is timed most often; `launches`: how often any is timed (on a device, in an iteration); `ns`:
-    how long they and what is between them take (of a device, in an iteration); `at`: when the longest of these times
-    begins (ns); `spans`: the times in which all devices of the run only do that (ns of the trace).
+    `name`: the one that is timed most often; `launches`: how often any is timed, by all devices in the window; `at`:
+    when the longest of these times begins (ns); `devices`: the times in which each device only does that, on an axis of
+    the devices (see run_axis); `tasks`: those in which each process does, on the `axis` of the processes.
     """
 
     name: str
-    launches: float
-    ns: float
-    at: int
-    spans: Spans
+    launches: int
+    at: int | None
+    devices: Spans
+    tasks: Spans
+    axis: Axis
+
+    def left_out(self, intervals: pl.DataFrame, covered: Spans) -> pl.DataFrame:
+        """Return intervals with `ns` less the time in which their process times kernels, without those that lie in it.
+
+        `intervals`: task, start, end, and `ns`, their time in `covered` (ns of the trace).
+        """
+        if not self.launches:
+            return intervals
+        inside = intersection(self.axis.spread(covered), self.tasks)
+        timed = pl.Series(_time_inside(inside, self.axis, intervals, ("task", "start", "end")), dtype=pl.Int64)
+        less = intervals.with_columns(pl.col("ns") - timed)
+        return less.filter((pl.col("ns") > 0) | (timed == 0))
 
 
-def without_timed(case: Case) -> Case:
-    """Return a case in which devices lack no work while kernels are timed: that has a finding of its own."""
-    found = find_timed(case)
-    if found is None:
-        return case
-    covered = difference(starved_time(case.analysis.window), found.spans)
-    rest = starved(case.analysis, case.launchers, step_begins(case.analysis), covered)
-    return replace(case, starved=rest, timed=found.spans)
-
-
-@once
-def find_timed(case: Case) -> TimedKernels | None:
-    """Find kernels that repeat between pairs of event records; None without any.
+def find_timed(analysis: Analysis, ordered: pl.DataFrame, rounds: tuple[Rounds, ...]) -> TimedKernels:
+    """Find kernels that repeat between pairs of event records. `ordered`, `rounds`: see Case.
 
     A solver may repeat one or two kernels as often, but it records no events before and after each. Nor does a program
     of several streams: its process launches more than the rounds of one, and streams wait for its events.
     """
-    rounds = [one for one in rounds_of_streams(case) if one.length <= LONGEST_TIMED_ROUND]
-    if not rounds:
-        return None
-    rows = _with_calls(case, _rows(case, rounds).drop_nulls(["first", "last"]))
+    run = analysis.run
+    rows = _rows(ordered, [one for one in rounds if one.length <= LONGEST_TIMED_ROUND])
+    rows = _with_calls(run, rows.drop_nulls(["first", "last"]))
     rows = rows.filter(pl.col("records") - pl.col("waits") >= RECORDS_OF_TIMED.value * pl.col("rounds"))
-    if rows.is_empty():
-        return None
     by_name = rows.group_by("name").agg(pl.col("launches").sum()).sort("launches", "name")
-    times = _times(case, rows)
-    axis = run_axis(case.analysis, len(case.run.devices))
-    spans = covered_by(axis, times, "device")
-    at = times.select(at_longest(pl.col("end") - pl.col("start"))).item()
-    launches, time = int(rows["launches"].sum()), spans.total()
-    together = reduce(intersection, axis.apart(spans))
-    return TimedKernels(by_name["name"][-1], case.of_device(launches), case.of_device(time), at, together)
+    times = _times(run, ordered, rows)
+    devices, tasks = (run_axis(analysis, len(those)) for those in (run.devices, run.tasks))
+    return TimedKernels(
+        name="" if by_name.is_empty() else by_name["name"][-1],
+        launches=int(rows["launches"].sum()),
+        at=times.select(at_longest(pl.col("end") - pl.col("start"))).item(),
+        devices=covered_by(devices, times, "device"),
+        tasks=covered_by(tasks, times, "task"),
+        axis=tasks,
+    )
 
 
-def _times(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return device, start and end of the times in which kernels are timed.
+def _times(run: Run, ordered: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return task, device, start and end of the times in which kernels are timed.
 
     They are rows of rounds, and what is between two of them where no other kernel runs: an autotuner reads its events
     there, tries how often to repeat the next kernel, and compiles it.
     """
-    ordered = rows.sort("device", "start").with_columns(end=pl.col("start") + pl.col("ns"))
-    between = ordered.select("task", first=pl.col("end").shift(1).over("device"), last="start")
+    by_device = rows.sort("task", "device", "start").with_columns(end=pl.col("start") + pl.col("ns"))
+    between = by_device.select("task", first=pl.col("end").shift(1).over("task", "device"), last="start")
     timed = pl.concat([rows["name"], rows["beside"]]).unique()
-    others = case.kernels.filter(~pl.col("name").cast(pl.String).is_in(timed.implode())).select("task", at="start")
+    others = ordered.filter(~pl.col("name").cast(pl.String).is_in(timed.implode())).select("task", at="start")
     begins = between["first"].is_null() | (_between(between, others) > 0)
-    by_time = ordered.group_by("device", begins.cum_sum().alias("time"), maintain_order=True)
+    by_time = by_device.group_by("task", "device", begins.cum_sum().alias("time"), maintain_order=True)
     return by_time.agg(pl.col("start").min(), pl.col("end").max())
 
 
-def _rows(case: Case, rounds: list[Rounds]) -> pl.DataFrame:
+def _rows(ordered: pl.DataFrame, rounds: list[Rounds]) -> pl.DataFrame:
     """Return columns of each row of rounds.
 
     task, device, name (of the kernel that is timed), `beside` (that of the other one in a round, or the same),
     launches, start, ns, `first` and `last` (when these kernels are launched), and `length` of a round.
     """
-    ordered = kernels_in_order(case)
     found = pl.DataFrame(rounds, schema=dict.fromkeys(Rounds._fields, pl.Int64), orient="row")
     at_begin, at_end = (ordered[rows] for rows in (found["first"], found["first"] + found["kernels"] - 1))
     # In rounds of two kernels the elementwise one empties the cache.
@@ -118,17 +115,17 @@ def _rows(case: Case, rounds: list[Rounds]) -> pl.DataFrame:
     )
 
 
-def _with_calls(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
+def _with_calls(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     """Add what a row's process does from its first to its last launch.
 
     `records`: how many events it records; `waits`: how often it lets a stream wait for one; `rounds`: how many rounds
     all kernels make that it launches then.
     """
     name = pl.col("name").cast(pl.String)
-    calls = case.run.calls.filter(pl.col("kind") == "cuda", name.str.contains(EVENT_CALLS))
+    calls = run.calls.filter(pl.col("kind") == "cuda", name.str.contains(EVENT_CALLS))
     is_wait = name.str.contains(STREAM_WAIT, literal=True)
     records, waits = (calls.filter(which).select("task", at="start") for which in (~is_wait, is_wait))
-    launches = case.run.work.filter(pl.col("kind") == KERNEL).select("task", at="launched").drop_nulls()
+    launches = run.work.filter(pl.col("kind") == KERNEL).select("task", at="launched").drop_nulls()
     return rows.with_columns(
         records=_between(rows, records), waits=_between(rows, waits), rounds=_between(rows, launches) / rows["length"]
     )
@@ -147,3 +144,10 @@ def _between(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
         for edge in ("first", "last")
     )
     return last - first
+
+
+def _time_inside(spans: Spans, axis: Axis, frame: pl.DataFrame, columns: tuple[str, str, str]) -> Times:
+    """Return the time (ns) of each interval of a frame inside spans on an axis. `columns`: group, start and end."""
+    group, start, end = (frame[c].to_numpy() for c in columns)
+    ns: Times = time_in(spans, axis.at(group, end)) - time_in(spans, axis.at(group, start))
+    return ns
