@@ -136,6 +136,9 @@ LONGEST_ROUND = Threshold(16, "kernels in a round", "a step of a loop over rows 
 RECORDS_OF_TIMED = Threshold(
     1.8, "event records a round", "one before and one after it; programs that overlap streams record one at most"
 )
+WARM_UP = Threshold(
+    0.5, "of the timed launches", "do_bench of Triton warms a kernel up for a quarter of the time in which it times it"
+)
 PART_OF_LAUNCHES = Threshold(0.25, "of the kernels", "fewer hardly shorten the time of launches")
 DOMINANT = Threshold(0.4, "of compute and of an iteration", "whatever else is mended, this kernel is then most of it")
 VARYING = Threshold(1.5, "times, 9th by 1st decile", "kernels of one grid at one place repeat within some percent")

@@ -10,11 +10,11 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.find_rounds import Rounds
 from nsys2prv.analysis.facts.gaps import run_axis
 from nsys2prv.analysis.facts.kernel_families import ELEMENTWISE
-from nsys2prv.analysis.facts.thresholds import RECORDS_OF_TIMED
+from nsys2prv.analysis.facts.thresholds import RECORDS_OF_TIMED, WARM_UP
 from nsys2prv.analysis.frames import KERNEL, Run
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
 from nsys2prv.intervals.grouped import Axis
-from nsys2prv.intervals.spans import Spans, Times, intersection, time_in
+from nsys2prv.intervals.spans import Spans, intersection, time_in
 
 # A round is the kernel that is timed, or that and a kernel that empties the cache before it (do_bench of Triton).
 LONGEST_TIMED_ROUND = 2
@@ -44,7 +44,7 @@ class TimedKernels(NamedTuple):
         if not self.launches:
             return intervals
         inside = intersection(self.axis.spread(covered), self.tasks)
-        timed = pl.Series(_time_inside(inside, self.axis, intervals, ("task", "start", "end")), dtype=pl.Int64)
+        timed = _time_inside(inside, self.axis, intervals, "task")
         less = intervals.with_columns(pl.col("ns") - timed)
         return less.filter((pl.col("ns") > 0) | (timed == 0))
 
@@ -60,7 +60,7 @@ def find_timed(analysis: Analysis, ordered: pl.DataFrame, rounds: tuple[Rounds, 
     rows = _with_calls(run, rows.drop_nulls(["first", "last"]))
     rows = rows.filter(pl.col("records") - pl.col("waits") >= RECORDS_OF_TIMED.value * pl.col("rounds"))
     by_name = rows.group_by("name").agg(pl.col("launches").sum()).sort("launches", "name")
-    times = _times(run, ordered, rows)
+    times = _times(analysis, ordered, rows)
     devices, tasks = (run_axis(analysis, len(those)) for those in (run.devices, run.tasks))
     return TimedKernels(
         name="" if by_name.is_empty() else by_name["name"][-1],
@@ -72,26 +72,58 @@ def find_timed(analysis: Analysis, ordered: pl.DataFrame, rounds: tuple[Rounds, 
     )
 
 
-def _times(run: Run, ordered: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _times(analysis: Analysis, ordered: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Return task, device, start and end of the times in which kernels are timed.
 
-    They are rows of rounds, and what is between two of them where no other kernel runs: an autotuner reads its events
-    there, tries how often to repeat the next kernel, and compiles it.
+    They are rows of rounds, and what is between two kernels of them where no other work runs, of the device or of the
+    process: an autotuner reads its events there, tries how often to repeat the next kernel, and compiles it.
     """
-    by_device = rows.sort("task", "device", "start").with_columns(end=pl.col("start") + pl.col("ns"))
-    between = by_device.select("task", first=pl.col("end").shift(1).over("task", "device"), last="start")
-    timed = pl.concat([rows["name"], rows["beside"]]).unique()
-    others = ordered.filter(~pl.col("name").cast(pl.String).is_in(timed.implode())).select("task", at="start")
-    begins = between["first"].is_null() | (_between(between, others) > 0)
-    by_time = by_device.group_by("task", "device", begins.cum_sum().alias("time"), maintain_order=True)
+    key = ["task", "device"]
+    rows = rows.sort(*key, "start")
+    rows = rows.with_columns(apart=_apart(analysis.run, rows))
+    position = pl.int_ranges("position", pl.col("position") + pl.col("kernels"))
+    kernels = rows.with_row_index("number").select(*key, "number", "apart", position=position).explode("position")
+    kernels = kernels.with_columns(ordered[c].gather(kernels["position"]) for c in ("start", "end"))
+    between = kernels.select(*key, start=pl.col("end").shift(1).over(key).fill_null(pl.col("start")), end="start")
+    begins = _other_work(analysis, rows, between) > 0
+    begins |= kernels.select(pl.col("apart") & pl.col("number").ne_missing(pl.col("number").shift(1))).to_series()
+    by_time = kernels.group_by(*key, begins.cum_sum().alias("time"), maintain_order=True)
     return by_time.agg(pl.col("start").min(), pl.col("end").max())
+
+
+def _apart(run: Run, rows: pl.DataFrame) -> pl.Series:
+    """Return for each row if more is launched before it, behind another one, than warms a kernel up to be timed.
+
+    Then the program uses the kernel. `rows`: in order of task, device and start.
+    """
+    last = pl.col("last").shift(1).over("task", "device").fill_null(pl.col("first"))
+    launched = _with_calls(run, rows.select("task", "length", "launches", first=last, last="first"))
+    in_pairs = pl.col("records") / 2
+    # The cache is emptied before launches that are timed, and not before others.
+    others = (pl.col("rounds") - in_pairs) * pl.col("length")
+    return launched.select(others > WARM_UP.value * (in_pairs + pl.col("launches"))).to_series()
+
+
+def _other_work(analysis: Analysis, rows: pl.DataFrame, between: pl.DataFrame) -> pl.Series:
+    """Return how long (ns) work that is not timed runs between rows, of the device and of the process.
+
+    `between`: task, device, start and end.
+    """
+    run, timed = analysis.run, pl.concat([rows["name"], rows["beside"]]).unique()
+    others = run.work.filter(~pl.col("name").cast(pl.String).is_in(timed.implode()))
+    total = pl.Series([0] * between.height, dtype=pl.Int64)
+    for column, groups in (("device", run.devices), ("task", run.tasks)):
+        axis = run_axis(analysis, len(groups))
+        total += _time_inside(covered_by(axis, others, column), axis, between, column)
+    return total
 
 
 def _rows(ordered: pl.DataFrame, rounds: list[Rounds]) -> pl.DataFrame:
     """Return columns of each row of rounds.
 
     task, device, name (of the kernel that is timed), `beside` (that of the other one in a round, or the same),
-    launches, start, ns, `first` and `last` (when these kernels are launched), and `length` of a round.
+    launches, start, `first` and `last` (when these kernels are launched), `length` of a round, the `position` of the
+    first kernel among the ordered ones, and how many `kernels` there are.
     """
     found = pl.DataFrame(rounds, schema=dict.fromkeys(Rounds._fields, pl.Int64), orient="row")
     at_begin, at_end = (ordered[rows] for rows in (found["first"], found["first"] + found["kernels"] - 1))
@@ -107,10 +139,11 @@ def _rows(ordered: pl.DataFrame, rounds: list[Rounds]) -> pl.DataFrame:
             "beside": names[0].zip_with(cleared, names[1]),
             "launches": found["kernels"] // found["length"],
             "start": at_begin["start"],
-            "ns": at_end["end"] - at_begin["start"],
             "first": at_begin["launched"],
             "last": at_end["launched"],
             "length": found["length"],
+            "position": found["first"],
+            "kernels": found["kernels"],
         }
     )
 
@@ -146,8 +179,8 @@ def _between(rows: pl.DataFrame, calls: pl.DataFrame) -> pl.Series:
     return last - first
 
 
-def _time_inside(spans: Spans, axis: Axis, frame: pl.DataFrame, columns: tuple[str, str, str]) -> Times:
-    """Return the time (ns) of each interval of a frame inside spans on an axis. `columns`: group, start and end."""
-    group, start, end = (frame[c].to_numpy() for c in columns)
-    ns: Times = time_in(spans, axis.at(group, end)) - time_in(spans, axis.at(group, start))
-    return ns
+def _time_inside(spans: Spans, axis: Axis, frame: pl.DataFrame, column: str) -> pl.Series:
+    """Return the time (ns) of each interval of a frame (start, end) inside spans on an axis of the groups `column`."""
+    group, *edges = (frame[c].to_numpy() for c in (column, "start", "end"))
+    start, end = (time_in(spans, axis.at(group, edge)) for edge in edges)
+    return pl.Series(end - start, dtype=pl.Int64)

@@ -268,11 +268,12 @@ def test_kernels_that_are_launched_to_be_timed_are_named(records: int, cleared: 
         assert found["timed-kernels"].cost_ns == pytest.approx(lengths * UNIT)
 
 
-def timed_row(begin: int, count: int = 110, every: int = 3) -> str:
-    """Kernels of one unit, each between two event records."""
+def timed_row(begin: int, count: int = 110, every: int = 3, cleared: bool = False) -> str:
+    """Kernels of one unit, each between two event records, and after one that empties the cache if `cleared`."""
+    clear = "k:fill:elementwise @{0} {0}-{1}, " if cleared else ""
     return ", ".join(
-        f"k:silu:triton @{at + 0.1} {at + 1}-{at + 2}, cuda:cudaEventRecord {at + 0.2}-{at + 0.3}, "
-        f"cuda:cudaEventRecord {at + 0.4}-{at + 0.5}"
+        f"{clear.format(at, at + 1)}k:silu:triton @{at + 0.1} {at + 1}-{at + 2}, "
+        f"cuda:cudaEventRecord {at + 0.2}-{at + 0.3}, cuda:cudaEventRecord {at + 0.4}-{at + 0.5}"
         for at in range(begin, begin + count * every, every)
     )
 
@@ -313,3 +314,26 @@ def test_waits_for_timed_kernels_are_none_of_the_program() -> None:
     case = case_of(analysis_of(program(f"0| {line}\n1| k:a:GEMM @0 2-990")))
     assert waits_by_rank(case)[0] == 1
     assert case.kept_calls(case.device_waits).height == 6
+
+
+@pytest.mark.parametrize(
+    ("between", "more"),
+    [
+        ("n @434 434-634", 0),
+        ("c:HtoD @434 434-534", 0),
+        (", ".join(f"k:silu:triton @{at} {at}-{at + 1}" for at in range(347, 617, 3)), 650 - 614),
+    ],
+    ids=["AllReduce", "copy", "loop"],
+)
+def test_what_the_program_does_between_rows_of_timed_kernels_is_not_timed(between: str, more: int) -> None:
+    """90 launches of the kernel without events are no warm-up for 110. The last one is in the row that follows."""
+    line = f"{timed_row(5, cleared=True)}, {between}, {timed_row(650, cleared=True)}, k:a:GEMM @985 985-1000"
+    found = findings_of(program(f"0| {line}\n1| {line}"))
+    assert found["timed-kernels"].cost_ns == pytest.approx((2 * (109 * 3 + 2) + more) * UNIT)
+
+
+def test_launches_that_warm_a_kernel_up_belong_to_its_timing() -> None:
+    warm_up = ", ".join(f"k:silu:triton @{at} {at}-{at + 1}" for at in range(345, 434, 3))
+    rows = f"{timed_row(5, cleared=True)}, {timed_row(650, cleared=True)}"
+    found = findings_of(program(f"0| {rows}, {warm_up}, k:a:GEMM @985 985-1000"))
+    assert found["timed-kernels"].cost_ns == pytest.approx((650 - 5 + 109 * 3 + 2) * UNIT)
