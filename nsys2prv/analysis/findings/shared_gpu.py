@@ -20,17 +20,14 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
         return
     device, several = found.device, len(found.ranks) > 1
     cost = _cost(case, found)
-    often = (
-        f"{found.pauses / case.step_count:.1f} times" if case.analysis.window.iterations else f"{found.pauses} times"
-    )
     saved = f", of which {text_ms(cost)} can be saved" if cost < found.lost_ns else ""
     who = f"{few_ranks(found.ranks).capitalize()} share" if several else "Another process shares"
-    lost = f"of which one loses {text_ms(found.lost_ns)}" if several else f"{text_ms(found.lost_ns)} in all"
+    lost = f"{'of which one loses' if several else 'in all'} {text_ms(found.lost_ns)} {case.unit}"
     whose = "their kernels" if several else f"the kernels of rank {found.ranks[0]}"
     yield Finding(
         "shared-gpu",
-        f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause {often} "
-        f"{case.unit}, most for {text_ms(found.slice_ns)}, {lost}{saved}",
+        f"{who} GPU {device.gpu} of {device.host} in time slices: {whose} pause "
+        f"{_often(case, found.pauses)}, most for {text_ms(found.slice_ns)}, {lost}{saved}",
         cost,
         "Give each process a GPU of its own (CUDA_VISIBLE_DEVICES, the scheduler's binding), or let them run at one "
         "time by MPS; nvidia-smi lists the processes on a GPU.",
@@ -47,6 +44,16 @@ def shared_gpu(case: Case) -> Iterator[Finding]:
         cfg="analysis/kernel_duration",
         at_ns=found.at,
     )
+
+
+def _often(case: Case, pauses: int) -> str:
+    """Return how often kernels pause, in words: `2.5 times an iteration`, `once in 4 iterations`."""
+    if not case.analysis.window.iterations:
+        return f"{pauses} times {case.unit}"
+    if pauses >= case.step_count:
+        return f"{pauses / case.step_count:.1f} times {case.unit}"
+    every = round(case.step_count / pauses)
+    return f"once in {every} iterations" if every > 1 else f"{pauses} times in {case.step_count} iterations"
 
 
 def _cost(case: Case, found: TimeSlices) -> float:

@@ -37,8 +37,8 @@ def test_a_gpu_whose_kernels_pause_for_time_slices_is_named(pauses: dict[int, in
     assert ("shared-gpu" in found) == named
     if named:
         assert (
-            "Another process shares GPU 0 of host in time slices: the kernels of rank 0 pause 0.5 times an iteration, "
-            "most for 2.50 ms, 1.37 ms in all" in found["shared-gpu"].title
+            "Another process shares GPU 0 of host in time slices: the kernels of rank 0 pause once in 2 iterations, "
+            "most for 2.50 ms, in all 1.37 ms an iteration" in found["shared-gpu"].title
         )
         assert found["shared-gpu"].evidence["slice_ns"] == 2_500_000
         assert found["shared-gpu"].cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
@@ -63,6 +63,14 @@ def test_pauses_of_two_lengths_are_time_slices_if_they_stop_many_kernels(
         assert found["shared-gpu"].evidence["kernels"] == kernels
 
 
+@pytest.mark.parametrize(("steps", "often"), [(150, "once in 25 iterations"), (8, "6 times in 8 iterations")])
+def test_rare_pauses_are_told_by_the_iterations_between_them(steps: int, often: str) -> None:
+    work = "k:a:k @0 5-{0}, k:b:k @20 500-{1}, k:a:k @30 810-820, k:b:k @40 820-830"
+    lines = {f"step{n}_rank0": work.format(*((265, 510) if n % 2 else (15, 760))) for n in range(6)}
+    found = findings_of(program(f"0| {work.format(15, 510)}", steps=steps, every=900, **lines))
+    assert f"the kernels of rank 0 pause {often}, " in found["shared-gpu"].title
+
+
 def test_a_shared_gpu_costs_what_others_wait_for() -> None:
     """Rank 0 pauses for 2.5 ms in half of the iterations, of which rank 1 computes 1 ms itself."""
 
@@ -77,7 +85,7 @@ def test_a_shared_gpu_costs_what_others_wait_for() -> None:
     for n in range(0, 12, 2):
         slow[f"step{n}_rank1"] = slow[f"step{n}_rank1"].replace("-130", "-280")
     found = findings_of(program(f"0| {line(0)}\n1| {line(1)}", steps=12, **slow))["shared-gpu"]
-    assert "most for 2.50 ms, 1.25 ms in all, of which 0.38 ms can be saved" in found.title
+    assert "most for 2.50 ms, in all 1.25 ms an iteration, of which 0.38 ms can be saved" in found.title
     assert found.cost_ns == pytest.approx(0.5 * 0.75e6)
 
 
@@ -116,8 +124,8 @@ def test_processes_on_one_gpu_share_it_whatever_the_length_of_pauses() -> None:
     assert "shared-gpu" not in findings_of(run)
     shared = findings_of(run._replace(work=run.work.with_columns(device=pl.lit(0, pl.Int64))))["shared-gpu"]
     assert shared.title == (
-        "Ranks 0 and 1 share GPU 0 of host in time slices: their kernels pause 0.5 times an iteration, most for "
-        "2.15 ms, of which one loses 1.05 ms"
+        "Ranks 0 and 1 share GPU 0 of host in time slices: their kernels pause once in 2 iterations, most for "
+        "2.15 ms, of which one loses 1.05 ms an iteration"
     )
     assert shared.cost_ns / 1e6 == pytest.approx(sum(pauses.values()) / 100 / 11, rel=0.01)
 
