@@ -62,10 +62,14 @@ class Comparison:
         """
         if len({bool(count) for count in self.iterations}) > 1 or not same_iterations(self.a, self.b):
             return ChangedFindings((), ())
+        return changed_findings(self.a.findings, self.b.findings, self._as_long)
+
+    @property
+    def _as_long(self) -> bool:
+        """Return whether iterations were found to take as long in both runs, also where ranks changed."""
         iteration = self.significance.iteration
         tested = iteration is not None and iteration.p is not None
-        as_long = tested and self.decision.by in (DecidedBy.RANKS, DecidedBy.NO_CHANGE)
-        return changed_findings(self.a.findings, self.b.findings, as_long)
+        return self.decision.outcome == "none" or (tested and self.decision.by == DecidedBy.RANKS)
 
     @cached_property
     def decision(self) -> Decision:

@@ -9,10 +9,12 @@ import polars as pl
 import pytest
 
 from nsys2prv.analysis.compare.average import average
+from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
 from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.verdict import DecidedBy
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 
 MS = 1_000_000
@@ -118,6 +120,20 @@ def test_averages_that_are_alike_are_no_difference() -> None:
     found = compared(before, after)
     assert found.significance.average is not None
     assert (found.significance.average.decides, found.verdict.change) == (True, "none")
+    assert found.verdict.text.startswith("No difference that counts")
+
+
+@pytest.mark.parametrize(("longer", "change", "told"), [(1, "none", 0), (1.6, "slower", 1)])
+def test_costs_that_spread_are_no_change_where_iterations_take_as_long_on_average(
+    longer: float, change: str, told: int
+) -> None:
+    """A line of less cost contradicted the verdict that no difference counts."""
+    times = ([*([usual] * 6 + [long]) * 3, usual] for usual, long in ((100.0, 300.0), (106.0, 264.0 * longer)))
+    found = compared(*times)
+    costs = (StatedFinding("launch-bound", "high", "Launch-bound", ns) for ns in (50 * MS, 40 * MS))
+    found.a, found.b = (run._replace(findings=(one,)) for run, one in zip((found.a, found.b), costs, strict=True))
+    assert found.decision.by == DecidedBy.AVERAGE
+    assert (found.verdict.change, len(found.changed_findings.changed)) == (change, told)
 
 
 def test_the_verdict_and_the_gate_go_by_the_average_that_decides() -> None:
