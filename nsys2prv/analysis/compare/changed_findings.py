@@ -1,8 +1,9 @@
-"""Findings that only one of two runs has, or that cost more there: what was mended, what is new, and what moved."""
+"""Findings that only one of two runs has, or that cost more there: what was mended, what is new, what moved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
 # A finding of both runs is told where its cost in one is less than this part of that in the other.
@@ -29,6 +30,16 @@ OF_RECORDING = (
 )
 
 
+class Kinship(IntEnum):
+    """How near two findings of one fault are, the nearest first: in rules and ranks. One without ranks is of all."""
+
+    SAME_RANKS = auto()
+    COMMON_RANKS = auto()
+    OTHER_RANKS = auto()
+    OTHER_RULE = auto()
+    OTHER_RULE_AND_RANKS = auto()
+
+
 class StatedFinding(NamedTuple):
     """A finding as a comparison sees it, whether it was found now or is stored: rule, severity, title, cost.
 
@@ -41,32 +52,41 @@ class StatedFinding(NamedTuple):
     cost_ns: int
     ranks: tuple[int, ...] = ()
 
-    def is_like(self, other: StatedFinding) -> bool:
-        """Return True for findings of one rule about the same ranks, or about some of them."""
-        apart = self.ranks and other.ranks and not {*self.ranks} & {*other.ranks}
-        return self.id == other.id and not apart
+    def kinship(self, other: StatedFinding) -> Kinship | None:
+        """Return how near a finding of another run is to this one; None if it is not of the same fault.
 
-    def moves_to(self, other: StatedFinding) -> bool:
-        """Return True for findings of one fault, if not of the same ranks, of which neither is of low severity."""
-        alike = self.id == other.id or {self.id, other.id} <= {*LATENESS}
-        return alike and UNSTABLE not in (self.severity, other.severity)
+        Other ranks or another rule tell a fault only if neither finding is of low severity.
+        """
+        apart = self.ranks and other.ranks and not {*self.ranks} & {*other.ranks}
+        if self.id == other.id and not apart:
+            return Kinship.SAME_RANKS if self.ranks == other.ranks else Kinship.COMMON_RANKS
+        if UNSTABLE in (self.severity, other.severity):
+            return None
+        if self.id == other.id:
+            return Kinship.OTHER_RANKS
+        if {self.id, other.id} <= {*LATENESS}:
+            return Kinship.OTHER_RULE_AND_RANKS if apart else Kinship.OTHER_RULE
+        return None
 
 
 # A finding as in the first run, and as in the second.
 Pair = tuple[StatedFinding, StatedFinding]
+Match = tuple[StatedFinding, StatedFinding, Kinship]
 
 
 class ChangedFindings(NamedTuple):
     """Findings of the first run that are gone in the second, and those that are new there, the worst first.
 
     `changed`: findings of both runs, as in the first and as in the second, the most changed first; `moved`: those that
-    are of other ranks in the second, in the order of the first.
+    are of other ranks in the second, in the order of the first; `retold`: those of which another rule tells in the
+    second, with ranks in common.
     """
 
     gone: tuple[StatedFinding, ...]
     new: tuple[StatedFinding, ...]
     changed: tuple[Pair, ...] = ()
     moved: tuple[Pair, ...] = ()
+    retold: tuple[Pair, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each of the worst ones, and one for the number of others."""
@@ -78,9 +98,11 @@ class ChangedFindings(NamedTuple):
             yield f"{'Less' if new.cost_ns < old.cost_ns else 'More'}: {new.title}; in A: {old.title}"
         if (more := len(self.changed) - MOST_TOLD) > 0:
             yield f"Less or more: {more} more finding{'s' * (more > 1)}"
-        yield from (f"{_moved(old, new)}: {new.title}; in A: {old.title}" for old, new in self.moved[:MOST_TOLD])
-        if (more := len(self.moved) - MOST_TOLD) > 0:
-            yield f"Moved: {more} more finding{'s' * (more > 1)}"
+        for word, pairs in (("Moved", self.moved), ("Now", self.retold)):
+            for old, new in pairs[:MOST_TOLD]:
+                yield f"{word}{_far_less_or_more(old, new)}: {new.title}; in A: {old.title}"
+            if (more := len(pairs) - MOST_TOLD) > 0:
+                yield f"{word}: {more} more finding{'s' * (more > 1)}"
 
     def as_json(self) -> dict[str, Any]:
         """Return the findings as JSON values."""
@@ -89,48 +111,58 @@ class ChangedFindings(NamedTuple):
             "new": [one._asdict() for one in self.new],
             "changed": [{"a": old._asdict(), "b": new._asdict()} for old, new in self.changed],
             "moved": [{"a": old._asdict(), "b": new._asdict()} for old, new in self.moved],
+            "retold": [{"a": old._asdict(), "b": new._asdict()} for old, new in self.retold],
         }
 
 
 def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_long: bool = False) -> ChangedFindings:
-    """Return the findings that only one of two runs has, those of both whose cost changed, and those of other ranks.
+    """Return the findings that only one of two runs has, those of both whose cost changed, and those told otherwise.
 
     Costs have to compare: they are of iterations of one work, or of windows. `as_long`: iterations take as long but for
     their spread, which moves costs, too: then costly findings have to change as much as the others.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
-    pairs = [*_pairs(counting, StatedFinding.is_like)]
-    moved = [*_pairs(_unpaired(counting, pairs), StatedFinding.moves_to)]
-    gone, new = (tuple(one for one in run if one.severity != UNSTABLE) for run in _unpaired(counting, [*pairs, *moved]))
+    matches = _matches(*counting)
+    gone, new = (tuple(one for one in run if one.severity != UNSTABLE) for run in _unpaired(counting, matches))
     alike = LESS if as_long else ALIKE
-    differing = [pair for pair in pairs if _is_changed(pair, alike)]
+    in_both = _of(matches, Kinship.SAME_RANKS, Kinship.COMMON_RANKS)
+    differing = [pair for pair in in_both if _is_changed(pair, alike)]
     changed = sorted(differing, key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns))
-    return ChangedFindings(gone, new, tuple(changed), tuple(moved))
+    moved = _of(matches, Kinship.OTHER_RANKS, Kinship.OTHER_RULE_AND_RANKS)
+    return ChangedFindings(gone, new, tuple(changed), moved, _of(matches, Kinship.OTHER_RULE))
 
 
-def _unpaired(runs: Iterable[Sequence[StatedFinding]], pairs: Sequence[Pair]) -> list[list[StatedFinding]]:
-    """Return the findings of each run that are in none of the pairs."""
-    return [[one for one in run if not any(one is pair[side] for pair in pairs)] for side, run in enumerate(runs)]
+def _unpaired(runs: Iterable[Sequence[StatedFinding]], matches: Sequence[Match]) -> list[list[StatedFinding]]:
+    """Return the findings of each run that match none of the other."""
+    return [[one for one in run if not any(one is match[side] for match in matches)] for side, run in enumerate(runs)]
 
 
-def _pairs(
-    runs: Sequence[Sequence[StatedFinding]], alike: Callable[[StatedFinding, StatedFinding], bool]
-) -> Iterator[Pair]:
-    """Yield each finding with the one of the other run that is `alike`: about the same ranks, or else next in cost."""
-    a, free = runs[0], [*runs[1]]
-    for old in a:
-        if like := [new for new in free if alike(old, new)]:
-            nearest = min(like, key=lambda new: (new.ranks != old.ranks, abs(new.cost_ns - old.cost_ns)))
-            free.remove(nearest)
-            yield old, nearest
+def _matches(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> list[Match]:
+    """Return findings of a, each with one of b that tells its fault, in the order of a: first the nearest in kinship.
+
+    Of those as near, the next in cost. Each finding matches one.
+    """
+    known = [(old.kinship(new), n, m) for n, old in enumerate(a) for m, new in enumerate(b)]
+    nearest = sorted((kinship, abs(b[m].cost_ns - a[n].cost_ns), n, m) for kinship, n, m in known if kinship)
+    found: dict[int, Match] = {}
+    taken: set[int] = set()
+    for kinship, _, n, m in nearest:
+        if n not in found and m not in taken:
+            found[n] = a[n], b[m], kinship
+            taken.add(m)
+    return [found[n] for n in sorted(found)]
 
 
-def _moved(old: StatedFinding, new: StatedFinding) -> str:
-    """Return the word for a finding of other ranks, and if it costs far more or less there."""
+def _of(matches: Iterable[Match], *kinds: Kinship) -> tuple[Pair, ...]:
+    return tuple((old, new) for old, new, kinship in matches if kinship in kinds)
+
+
+def _far_less_or_more(old: StatedFinding, new: StatedFinding) -> str:
+    """Return what to add to the word for a fault that is told otherwise, if it costs far less or more there."""
     less, more = sorted((old.cost_ns, new.cost_ns))
     if less >= LESS * more:
-        return "Moved"
-    return f"Moved, and {'less' if new.cost_ns < old.cost_ns else 'more'}"
+        return ""
+    return f", and {'less' if new.cost_ns < old.cost_ns else 'more'}"
 
 
 def _is_changed(pair: Pair, alike: float) -> bool:
