@@ -26,6 +26,8 @@ PERCENT, FRACTION = Unit("%", 1, 1), Unit("%", 100, 1)
 COUNT, FACTOR, NUMBER = Unit("", 1, 0), Unit("", 1, 4), Unit("", 1, 2)
 # From here on a time has two digits that count in ms with three decimals (ns).
 SHORTEST_IN_MS = 10_000
+# Lower factors are not told, and from the other one on they are whole numbers: with three digits both have exponents.
+LEAST_FACTOR, LEAST_WHOLE = 0.001, 999.5
 
 # Times of single calls, kernels and samples.
 _SHORT = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns", "wait_p50_ns", "wait_p90_ns",
@@ -72,6 +74,13 @@ def text_ms(ns: float) -> str:
         return f"{ns / 1e3:.2f} us"
     value = ns / 1e6
     return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms" if value >= 0.1 else f"{value:.3f} ms"
+
+
+def factor_text(value: float) -> str:
+    """Return how many times as much something is as text with three digits that count, or whole from 1,000 up."""
+    if value < LEAST_FACTOR:
+        return f"under {LEAST_FACTOR:g}"
+    return f"{value:.3g}" if value < LEAST_WHOLE else f"{value:,.0f}"
 
 
 def bytes_text(count: int, digits: int = 1) -> str:

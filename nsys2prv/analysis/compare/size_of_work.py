@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from nsys2prv.analysis.compare.work_of_iterations import COUNT_ERROR, FEWEST_EQUAL, KernelWork
+from nsys2prv.model.units import factor_text
 from nsys2prv.model.words import short
 
 # Sizes differ from this part on: inputs of several lengths move the mean of a few iterations by less.
@@ -79,14 +80,14 @@ def of_other_input(grids: OtherSize | None, moved: OtherSize | None) -> str:
         larger = "larger" if grids.larger else "smaller"
         text = (
             f" But the work is of another size: {grids.differing} of the {grids.every} kernels that come equally often "
-            f"have {larger} grids in B (`{short(grids.name, LONGEST_NAME)}`: {grids.times:.2g} times the threads), as "
-            "of another batch or input. What times change by that is no change of speed."
+            f"have {larger} grids in B (`{short(grids.name, LONGEST_NAME)}`: {factor_text(grids.times)} times the "
+            "threads), as of another batch or input. What times change by that is no change of speed."
         )
     if moved:
         number = f"{moved.differing} kinds of collectives move" if moved.differing > 1 else f"{moved.name} moves"
         of_which = f"{moved.name}: " if moved.differing > 1 else ""
         text += (
             f" {number} {'more' if moved.larger else 'fewer'} bytes in as many operations in B "
-            f"({of_which}{moved.times:.2g} times as many)."
+            f"({of_which}{factor_text(moved.times)} times as many)."
         )
     return text

@@ -8,7 +8,7 @@ from programs import analysis_of, program
 
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.run_figures import RunFigures, run_figures
-from nsys2prv.analysis.compare.size_of_work import OtherSize, other_bytes, other_grids
+from nsys2prv.analysis.compare.size_of_work import OtherSize, of_other_input, other_bytes, other_grids
 from nsys2prv.analysis.compare.work_of_iterations import KernelWork
 
 # Launches, time, threads of all of them.
@@ -79,6 +79,16 @@ def test_a_run_with_another_batch_is_said_to_be_of_another_size() -> None:
     ) in Comparison(small, large).verdict.text
     assert "smaller grids in B (`a`: 0.25 times the threads)" in Comparison(large, small).verdict.text
     assert "another size" not in Comparison(small, small).verdict.text
+
+
+@pytest.mark.parametrize(
+    ("times", "told"),
+    [(128, "128"), (1.06, "1.06"), (1 / 128, "0.00781"), (999.7, "1,000"), (4096, "4,096"), (1e-6, "under 0.001")],
+)
+def test_how_much_larger_the_work_is_reads_without_exponents(times: float, told: str) -> None:
+    size = OtherSize(2, 2, "gemm", times)
+    assert f"(`gemm`: {told} times the threads)" in of_other_input(size, None)
+    assert f"(gemm: {told} times as many)" in of_other_input(None, size)
 
 
 def test_larger_blocks_and_fewer_of_them_are_the_same_size() -> None:
