@@ -11,9 +11,12 @@ from nsys2prv.model.words import short
 
 # Sizes differ from this part on: inputs of several lengths move the mean of a few iterations by less.
 LEAST_DIFFERENCE = 0.05
-# The work is of another size if kernels with this part of the launches have larger grids, or smaller ones. A change of
-# the program, such as another block size or a fused kernel, concerns a few.
+# The work is of another size if kernels with this part of the launches that come equally often have larger grids, or
+# smaller ones. A change of the program, such as another block size or a fused kernel, concerns a few.
 LEAST_SHARE = 0.5
+# They also have this part of all launches: a few that come equally often by chance say nothing of the rest. It is less,
+# since libraries choose other kernels for other sizes.
+LEAST_SHARE_OF_ALL = 0.25
 LONGEST_NAME = 40
 
 
@@ -37,10 +40,11 @@ class OtherSize(NamedTuple):
 def other_grids(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> OtherSize | None:
     """Return the kernels that have other grids in as many launches, None if these are few (see LEAST_SHARE)."""
     times = _times(a, b)
-    every = sum(a[name].launches for name in times)
+    equal = sum(a[name].launches for name in times)
+    every = max(sum(one.launches for one in run.values()) for run in (a, b))
+    least = max(LEAST_SHARE * equal, LEAST_SHARE_OF_ALL * every)
     for names in _apart(times):
-        launches = sum(a[name].launches for name in names)
-        if len(names) >= FEWEST_EQUAL and launches >= LEAST_SHARE * every:
+        if len(names) >= FEWEST_EQUAL and sum(a[name].launches for name in names) >= least:
             return _largest(times, names, a)
     return None
 

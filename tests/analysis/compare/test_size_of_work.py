@@ -44,6 +44,17 @@ def test_larger_grids_in_as_many_launches_are_other_work(other: dict[str, Kernel
     assert other_grids(ONE, other) == found
 
 
+@pytest.mark.parametrize(("others", "told"), [(1, True), (3, True), (4, False), (50, False)])
+@pytest.mark.parametrize("only", ["a", "b", "both"])
+def test_kernels_that_come_equally_often_by_chance_are_no_other_work(others: int, told: bool, only: str) -> None:
+    """Each of the others has as many launches as the three, but not as many in the other run."""
+    more = {f"other {n}": KernelWork(50, 500, 5_000) for n in range(others)}
+    fewer = {name: one._replace(launches=40) for name, one in more.items()} if only == "both" else {}
+    runs = [ONE, sized(gemm=1.1, add=1.1, adam=1.1)]
+    rest = [fewer, more] if only == "b" else [more, fewer]
+    assert (other_grids(*({**run, **beside} for run, beside in zip(runs, rest, strict=True))) is not None) == told
+
+
 def test_one_collective_with_other_bytes_is_told() -> None:
     assert other_bytes(ONE, sized(adam=2)) == OtherSize(3, 1, "adam", 2)
     assert other_bytes(ONE, sized(adam=0.5, add=0.5)) == OtherSize(3, 2, "add", 0.5)
