@@ -11,7 +11,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.compare.changed_findings import StatedFinding
-from nsys2prv.analysis.compare.work_of_iterations import KernelWork, work_of_iterations, work_of_run
+from nsys2prv.analysis.compare.work_of_iterations import LaunchedWork, work_of_iterations, work_of_run
 from nsys2prv.analysis.efficiency import NcclAs
 from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
 
@@ -43,9 +43,9 @@ class RunFigures(NamedTuple):
     iterations: pl.DataFrame
     findings: tuple[StatedFinding, ...] = ()
     analysis: Analysis | None = None
-    work: Mapping[str, KernelWork] = {}
-    collectives: Mapping[str, KernelWork] = {}
-    recorded_work: Mapping[str, KernelWork] = {}
+    work: Mapping[str, LaunchedWork] = {}
+    collectives: Mapping[str, LaunchedWork] = {}
+    recorded_work: Mapping[str, LaunchedWork] = {}
     active_ns: int | None = None
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from nsys2prv.analysis.compare.work_of_iterations import COUNT_ERROR, FEWEST_EQUAL, KernelWork
+from nsys2prv.analysis.compare.work_of_iterations import COUNT_ERROR, FEWEST_EQUAL, LaunchedWork
 from nsys2prv.model.units import factor_text
 from nsys2prv.model.words import short
 
@@ -37,7 +37,7 @@ class OtherSize(NamedTuple):
         return self.times > 1
 
 
-def other_grids(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> OtherSize | None:
+def other_grids(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> OtherSize | None:
     """Return the kernels that have other grids in as many launches, None if these are few (see LEAST_SHARE)."""
     times = _times(a, b)
     equal = sum(a[name].launches for name in times)
@@ -49,13 +49,13 @@ def other_grids(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> Oth
     return None
 
 
-def other_bytes(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> OtherSize | None:
+def other_bytes(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> OtherSize | None:
     """Return the collectives that move more or fewer bytes in as many operations, None if none does."""
     times = _times(a, b)
     return next((_largest(times, names, a) for names in _apart(times) if names), None)
 
 
-def _times(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> dict[str, float]:
+def _times(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> dict[str, float]:
     """Return the size in b, in sizes in a, of each name that comes equally often and whose sizes are known."""
     known = (name for name in sorted(a.keys() & b.keys()) if a[name].size and b[name].size)
     equal = (name for name in known if abs(b[name].launches / a[name].launches - 1) <= COUNT_ERROR)
@@ -68,7 +68,7 @@ def _apart(times: Mapping[str, float]) -> Iterator[list[str]]:
     yield [name for name, one in times.items() if one < 1 / (1 + LEAST_DIFFERENCE)]
 
 
-def _largest(times: Mapping[str, float], names: Sequence[str], a: Mapping[str, KernelWork]) -> OtherSize:
+def _largest(times: Mapping[str, float], names: Sequence[str], a: Mapping[str, LaunchedWork]) -> OtherSize:
     most = max(names, key=lambda name: a[name].ns)
     return OtherSize(len(times), len(names), most, times[most])
 

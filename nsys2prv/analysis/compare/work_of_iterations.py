@@ -25,7 +25,7 @@ NAMED = (KERNEL, GRAPH)
 LAUNCHED_AND_TIMED = ("task", "launched", "start", "end")
 
 
-class KernelWork(NamedTuple):
+class LaunchedWork(NamedTuple):
     """The work of a kernel, graph or collective, in all of a run or the mean iteration of a rank: launches, time (ns).
 
     `size`: threads of a kernel's grids, or bytes of a collective (0: not known).
@@ -81,8 +81,8 @@ class MoreWork(NamedTuple):
 class IterationWork(NamedTuple):
     """The work that the steady iterations launch, by name: kernels and graphs, and collectives by operation."""
 
-    kernels: Mapping[str, KernelWork] = {}
-    collectives: Mapping[str, KernelWork] = {}
+    kernels: Mapping[str, LaunchedWork] = {}
+    collectives: Mapping[str, LaunchedWork] = {}
 
 
 def work_of_iterations(analysis: Analysis) -> IterationWork:
@@ -98,7 +98,7 @@ def work_of_iterations(analysis: Analysis) -> IterationWork:
     return IterationWork(_by_name(projected(named, ranges), count), _by_name(projected(collectives, ranges), count))
 
 
-def work_of_run(run: Run) -> dict[str, KernelWork]:
+def work_of_run(run: Run) -> dict[str, LaunchedWork]:
     """Return the kernels and graphs of all of a run, by name."""
     return _by_name(_named(run), 1)
 
@@ -115,15 +115,15 @@ def _collectives(run: Run) -> pl.DataFrame:
     return work.select(*LAUNCHED_AND_TIMED, name="operation", size="bytes")
 
 
-def _by_name(work: pl.DataFrame, parts: int) -> dict[str, KernelWork]:
+def _by_name(work: pl.DataFrame, parts: int) -> dict[str, LaunchedWork]:
     """Return the work of each name in one of a number of parts, the mean. Sizes are those of which all are known."""
     size = pl.when(pl.col("size").null_count() == 0).then(pl.col("size").sum()).otherwise(0)
     sums = work.group_by("name").agg(pl.len(), ns=(pl.col("end") - pl.col("start")).sum(), size=size)
-    return {str(name): KernelWork(*(one / parts for one in figures)) for name, *figures in sums.rows()}
+    return {str(name): LaunchedWork(*(one / parts for one in figures)) for name, *figures in sums.rows()}
 
 
-def common_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> CommonWork:
-    """Return what both runs launch, and how much of it comes equally often (see KernelWork)."""
+def common_work(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> CommonWork:
+    """Return what both runs launch, and how much of it comes equally often."""
     times = np.sort([b[name].launches / a[name].launches for name in a.keys() & b.keys()])
     equal = np.abs(times - 1) <= COUNT_ERROR
     others = times[~equal]
@@ -131,12 +131,12 @@ def common_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> Com
     return CommonWork(len(times), int(equal.sum()), int(alike.max(initial=0)))
 
 
-def more_work(a: Mapping[str, KernelWork], b: Mapping[str, KernelWork]) -> MoreWork | None:
-    """Return that an iteration of one run does the work of several of the other, None if none does (see KernelWork)."""
+def more_work(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> MoreWork | None:
+    """Return that an iteration of one run does the work of several of the other; None if none does."""
     return _multiple(a, b, in_b=True) or _multiple(b, a, in_b=False)
 
 
-def _multiple(fewer: Mapping[str, KernelWork], more: Mapping[str, KernelWork], in_b: bool) -> MoreWork | None:
+def _multiple(fewer: Mapping[str, LaunchedWork], more: Mapping[str, LaunchedWork], in_b: bool) -> MoreWork | None:
     multiplied: dict[int, list[str]] = {}
     for name in sorted(fewer.keys() & more.keys()):
         times = round(more[name].launches / fewer[name].launches)
@@ -150,7 +150,7 @@ def _multiple(fewer: Mapping[str, KernelWork], more: Mapping[str, KernelWork], i
     return MoreWork(in_b, times, kernel, (fewer[kernel].launches, more[kernel].launches))
 
 
-def _comes(times: int, fewer: KernelWork, more: KernelWork) -> bool:
+def _comes(times: int, fewer: LaunchedWork, more: LaunchedWork) -> bool:
     """Return whether a kernel comes and takes so many times as much in an iteration of one run as in the other's."""
     parts = ((fewer.launches, more.launches, COUNT_ERROR), (fewer.ns, more.ns, TIME_ERROR))
     return all(abs(much - times * little) <= error * times * little for little, much, error in parts)

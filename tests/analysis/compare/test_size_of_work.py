@@ -9,17 +9,17 @@ from programs import analysis_of, program
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.run_figures import RunFigures, run_figures
 from nsys2prv.analysis.compare.size_of_work import OtherSize, of_other_input, other_bytes, other_grids
-from nsys2prv.analysis.compare.work_of_iterations import KernelWork
+from nsys2prv.analysis.compare.work_of_iterations import LaunchedWork
 
 # Launches, time, threads of all of them.
-ONE = {"gemm": KernelWork(10, 1000, 10_000), "add": KernelWork(30, 300, 6_000), "adam": KernelWork(10, 50, 5_000)}
+ONE = {"gemm": LaunchedWork(10, 1000, 10_000), "add": LaunchedWork(30, 300, 6_000), "adam": LaunchedWork(10, 50, 5_000)}
 PICTURE = """
 0| k:a:GEMM @0 2-500, k:b:GEMM @10 500-990, n @20 990-995
 1| k:a:GEMM @0 2-500, k:b:GEMM @10 500-990, n @20 990-995
 """
 
 
-def sized(**times: float) -> dict[str, KernelWork]:
+def sized(**times: float) -> dict[str, LaunchedWork]:
     """The work with so many times the threads of some kernels."""
     return {name: one._replace(size=times.get(name, 1) * one.size) for name, one in ONE.items()}
 
@@ -35,12 +35,14 @@ def sized(**times: float) -> dict[str, KernelWork]:
         (sized(gemm=1.04, add=1.04), None),
         (sized(), None),
         # Each launch has as many threads.
-        ({name: KernelWork(2 * one.launches, one.ns, 2 * one.size) for name, one in ONE.items()}, None),
+        ({name: LaunchedWork(2 * one.launches, one.ns, 2 * one.size) for name, one in ONE.items()}, None),
         ({name: one._replace(size=0) for name, one in ONE.items()}, None),  # not recorded
         ({}, None),
     ],
 )
-def test_larger_grids_in_as_many_launches_are_other_work(other: dict[str, KernelWork], found: OtherSize | None) -> None:
+def test_larger_grids_in_as_many_launches_are_other_work(
+    other: dict[str, LaunchedWork], found: OtherSize | None
+) -> None:
     assert other_grids(ONE, other) == found
 
 
@@ -48,7 +50,7 @@ def test_larger_grids_in_as_many_launches_are_other_work(other: dict[str, Kernel
 @pytest.mark.parametrize("only", ["a", "b", "both"])
 def test_kernels_that_come_equally_often_by_chance_are_no_other_work(others: int, told: bool, only: str) -> None:
     """Each of the others has as many launches as the three, but not as many in the other run."""
-    more = {f"other {n}": KernelWork(50, 500, 5_000) for n in range(others)}
+    more = {f"other {n}": LaunchedWork(50, 500, 5_000) for n in range(others)}
     fewer = {name: one._replace(launches=40) for name, one in more.items()} if only == "both" else {}
     runs = [ONE, sized(gemm=1.1, add=1.1, adam=1.1)]
     rest = [fewer, more] if only == "b" else [more, fewer]

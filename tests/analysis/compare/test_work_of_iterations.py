@@ -9,14 +9,14 @@ import pytest
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
-from nsys2prv.analysis.compare.work_of_iterations import CommonWork, KernelWork, common_work, more_work
+from nsys2prv.analysis.compare.work_of_iterations import CommonWork, LaunchedWork, common_work, more_work
 
-ONE = {"gemm": KernelWork(10, 1000), "add": KernelWork(30, 300), "adam": KernelWork(1, 50)}
+ONE = {"gemm": LaunchedWork(10, 1000), "add": LaunchedWork(30, 300), "adam": LaunchedWork(1, 50)}
 
 
-def times(number: float, *, longer: float, but: tuple[str, ...] = ()) -> dict[str, KernelWork]:
+def times(number: float, *, longer: float, but: tuple[str, ...] = ()) -> dict[str, LaunchedWork]:
     """The work of an iteration with so many times the launches, but of some kernels, and so many times the time."""
-    return {k: w if k in but else KernelWork(number * w.launches, longer * w.ns) for k, w in ONE.items()}
+    return {k: w if k in but else LaunchedWork(number * w.launches, longer * w.ns) for k, w in ONE.items()}
 
 
 @pytest.mark.parametrize(
@@ -30,12 +30,12 @@ def times(number: float, *, longer: float, but: tuple[str, ...] = ()) -> dict[st
         (times(1.5, longer=1.5), None),
         (times(4, longer=1.2), None),  # the same batch in four parts
         (times(2, longer=2, but=("add",)), None),  # some kernels come twice
-        ({"other": KernelWork(10, 10)}, None),
+        ({"other": LaunchedWork(10, 10)}, None),
         ({}, None),
     ],
 )
 def test_a_whole_factor_of_nearly_all_launches_is_more_work(
-    other: dict[str, KernelWork], found: tuple[bool, int, str, tuple[int, int]] | None
+    other: dict[str, LaunchedWork], found: tuple[bool, int, str, tuple[int, int]] | None
 ) -> None:
     assert more_work(ONE, other) == found
 
@@ -56,7 +56,7 @@ def test_a_whole_factor_of_nearly_all_launches_is_more_work(
 def test_work_is_the_same_if_more_of_it_comes_equally_often_than_in_another_way(
     launches: dict[str, float], found: tuple[int, int, int], same: bool
 ) -> None:
-    common = common_work(ONE, {name: KernelWork(number, 1) for name, number in launches.items()})
+    common = common_work(ONE, {name: LaunchedWork(number, 1) for name, number in launches.items()})
     assert (tuple(common), common.is_same) == (found, same)
 
 
