@@ -138,7 +138,7 @@ def below_clock_error(error: int | None) -> str:
     return f"waits for another host under {MS.text(error)} ms are below the error of the clocks" if error else ""
 
 
-def moved(analysis: Analysis) -> str:
+def communication_name(analysis: Analysis) -> str:
     """Return the name of the factor of efficiency that transfers lower.
 
     Copies count as communication; a run without any other has none that a reader would call so.
@@ -149,7 +149,11 @@ def moved(analysis: Analysis) -> str:
 
 def efficiency_text(e: Efficiency, analysis: Analysis) -> str:
     """Return an efficiency of devices and its factors: `9.1 % = load balance 99.8 x communication 9.4 x ...`."""
-    factors = (("load balance", e.load_balance), (moved(analysis), e.communication), ("orchestration", e.orchestration))
+    factors = (
+        ("load balance", e.load_balance),
+        (communication_name(analysis), e.communication),
+        ("orchestration", e.orchestration),
+    )
     return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
 
 

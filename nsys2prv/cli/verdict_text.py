@@ -12,12 +12,12 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
+    communication_name,
     each_iteration,
     efficiency_text,
     found_by,
     iteration_ns,
     left_out,
-    moved,
     run_size,
     untold_defects,
     window_name,
@@ -97,7 +97,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
         yield f"Efficiency: {efficiency_text(analysis.efficiency, analysis)}{nccl}"
-        only = "copy" if moved(analysis) == "copies" else "communicate"
+        only = "copy" if communication_name(analysis) == "copies" else "communicate"
         yield f"  100 % if GPUs compute equally long, never only {only}, and always have something to do"
     elif analysis.host.mpi is not None:
         share = f"{100 * analysis.host.mpi:.1f} %, the time outside of MPI"
@@ -126,19 +126,19 @@ def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequ
     """
     told = [one for one in analysis.findings if not _told_above(one, analysis)]
     findings = [one for one in told if one.gains]
-    idle = len(told) - len(findings)
+    gainless = len(told) - len(findings)
     if not findings:
         others = f"No {'other ' * (len(told) < len(analysis.findings))}findings"
-        return ["", f"{others}{f' but {_without_gain(idle)}' if idle else '.'}"], ()
+        return ["", f"{others}{f' but {_without_gain(gainless)}' if gainless else '.'}"], ()
     unit = after_figure(bool(analysis.window.iterations))
     shown = ["", f"Findings, by what they cost {unit}:"]
     for number, finding in enumerate(findings):
         block = [*_block(finding, run)]
-        left = len(findings) - number + idle
+        left = len(findings) - number + gainless
         if len(shown) + len(block) + (left > 1) > lines:
             return [*shown, f"{left} more finding{'s' * (left > 1)}: --show findings"], findings[:number]
         shown += block
-    return [*shown, *([f"Also {_without_gain(idle)}"] if idle else [])], findings
+    return [*shown, *([f"Also {_without_gain(gainless)}"] if gainless else [])], findings
 
 
 def _without_gain(count: int) -> str:

@@ -12,11 +12,11 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import Finding, of_run
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
+    communication_name,
     counted,
     each_iteration,
     found_by,
     left_out,
-    moved,
     run_size,
     untold_defects,
     window_name,
@@ -60,7 +60,7 @@ def verdict(analysis: Analysis) -> str:
     if analysis.run.serial:
         return f'<p class="note">{escape(SERIAL_KERNELS)}</p>'
     if e.measured:
-        factors = (("load balance", e.load_balance), (moved(analysis), e.communication),
+        factors = (("load balance", e.load_balance), (communication_name(analysis), e.communication),
                    ("orchestration", e.orchestration))  # fmt: skip
         return _product("parallel efficiency of the devices", e.parallel, factors)
     if host.mpi is not None and host.mpi_balance is not None and host.mpi_communication is not None:

@@ -73,10 +73,10 @@ def _largest(times: Mapping[str, float], names: Sequence[str], a: Mapping[str, L
     return OtherSize(len(times), len(names), most, times[most])
 
 
-def of_other_input(grids: OtherSize | None, moved: OtherSize | None) -> str:
+def of_other_input(grids: OtherSize | None, volume: OtherSize | None) -> str:
     """Return what iterations of b have more or less to do with in as many launches, as sentences; nothing if nothing.
 
-    Other bytes alone may be a change of the program, such as gradients of another type. `grids`, `moved`: see
+    Other bytes alone may be a change of the program, such as gradients of another type. `grids`, `volume`: see
     other_grids and other_bytes.
     """
     text = ""
@@ -87,11 +87,11 @@ def of_other_input(grids: OtherSize | None, moved: OtherSize | None) -> str:
             f"have {larger} grids in B (`{short(grids.name, LONGEST_NAME)}`: {factor_text(grids.times)} times the "
             "threads), as of another batch or input. What times change by that is no change of speed."
         )
-    if moved:
-        number = f"{moved.differing} kinds of collectives move" if moved.differing > 1 else f"{moved.name} moves"
-        of_which = f"{moved.name}: " if moved.differing > 1 else ""
+    if volume:
+        number = f"{volume.differing} kinds of collectives move" if volume.differing > 1 else f"{volume.name} moves"
+        of_which = f"{volume.name}: " if volume.differing > 1 else ""
         text += (
-            f" {number} {'more' if moved.larger else 'fewer'} bytes in as many operations in B "
-            f"({of_which}{factor_text(moved.times)} times as many)."
+            f" {number} {'more' if volume.larger else 'fewer'} bytes in as many operations in B "
+            f"({of_which}{factor_text(volume.times)} times as many)."
         )
     return text

@@ -65,9 +65,9 @@ def test_one_collective_with_other_bytes_is_told() -> None:
 
 def test_bytes_of_collectives_are_compared_by_operation() -> None:
     run = program(PICTURE)
-    moved = run.work.with_columns(bytes=2 * pl.col("bytes"))
-    half_known = moved.with_columns(bytes=pl.when(pl.col("task") == 0).then("bytes"))
-    sides = [run_figures(analysis_of(run._replace(work=work)), "run") for work in (run.work, moved, half_known)]
+    doubled = run.work.with_columns(bytes=2 * pl.col("bytes"))
+    half_known = doubled.with_columns(bytes=pl.when(pl.col("task") == 0).then("bytes"))
+    sides = [run_figures(analysis_of(run._replace(work=work)), "run") for work in (run.work, doubled, half_known)]
     told = "AllReduce moves more bytes in as many operations in B (2 times as many)."
     assert told in Comparison(sides[0], sides[1]).verdict.text
     assert told.replace("more", "fewer").replace("2", "0.5") in Comparison(sides[1], sides[0]).verdict.text
