@@ -117,6 +117,13 @@ def of_processes(run: Run, devices: int) -> Run:
     return run._replace(**(frames | {"ranges": kept}), parts=parts, tasks=run.tasks[::devices], devices=gpus)
 
 
+def ending_with_calls(run: Run) -> Run:
+    """Return a run whose hosts have nothing to do after their last call: the last range of each ends with that."""
+    last = run.calls.group_by("task").agg(last=pl.col("end").max())
+    ranges = run.ranges.join(last, on="task", maintain_order="left")
+    return run._replace(ranges=ranges.with_columns(pl.min_horizontal("end", "last").alias("end")).drop("last"))
+
+
 def with_samples(
     run: Run,
     *each: Sampled,

@@ -164,7 +164,7 @@ def iteration_ns(analysis: Analysis) -> float | None:
 
 
 def each_iteration(analysis: Analysis) -> str:
-    """Return how long an iteration takes, after the window: `, an iteration every 67.082 ms`; nothing without any.
+    """Return how long an iteration takes, after the window: `, an iteration every 67.073 ms`; nothing without any.
 
     If the median is far from the mean, as where a few iterations are long, it follows: `(median 22.104 ms)`.
     """

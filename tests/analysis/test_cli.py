@@ -160,7 +160,7 @@ def test_the_verdict_fits_a_screen_and_names_run_efficiency_findings_and_how_to_
 @pytest.mark.parametrize(
     ("run", "first", "says"),
     [
-        (GPT, "exposed-transfer", "high    23.420 ms 34.9 %: Transfers (AllReduce) are not hidden"),
+        (GPT, "exposed-transfer", "high    23.423 ms 34.9 %: Transfers (AllReduce) are not hidden"),
         (HALO, "imbalance", "Rank 3 computes 0.12 ms longer than the mean (the longest in 11 of"),
         (str(SAMPLES / "single/saxpy.sqlite"), "pageable-copies", "Copies of pageable memory run alone 21.0 ms"),
     ],

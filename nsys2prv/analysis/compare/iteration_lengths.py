@@ -11,14 +11,15 @@ def iteration_lengths(iterations: pl.DataFrame) -> npt.NDArray[np.float64]:
     """Return the length (ns) of each steady iteration, in order. `iterations`: ITERATION of all of a run.
 
     It is from its first device activity over all ranks to that of the next iteration, as for `whatif`; without a next
-    one to the end of its own. Iterations without device activity count, by their ranges on the host, where no other
-    one has any.
+    one to its own end: of its device work, or of its first host, whichever comes later. Iterations without device
+    activity count, by their ranges on the host, where no other one has any.
     """
     key = ["repeat", "iteration"]
     if iterations["device_start_ns"].is_not_null().any():
         iterations = iterations.filter(pl.col("device_start_ns").is_not_null().any().over(key))
     start = pl.coalesce(pl.col("device_start_ns").min(), pl.col("start_ns").min())
-    ends = (pl.col("device_start_ns") + pl.col("device_ns")).max(), (pl.col("start_ns") + pl.col("total_ns")).max()
+    # The next one would have begun with the first rank to begin it.
+    ends = (pl.col("device_start_ns") + pl.col("device_ns")).max(), (pl.col("start_ns") + pl.col("total_ns")).min()
     end = pl.max_horizontal(*ends)
     each = iterations.group_by(key).agg(start=start, end=end, steady=pl.col("steady").any()).sort("repeat", "start")
     goes_on = pl.col("iteration").shift(-1).over("repeat") == pl.col("iteration") + 1

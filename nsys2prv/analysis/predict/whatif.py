@@ -21,8 +21,8 @@ from nsys2prv.intervals.spans import Times, first_of_equals
 from nsys2prv.model.schemas import to_schema
 
 # Iterations and their times (ns): from the begin of an iteration to that of the next one; without a next one to its own
-# end, on the device or on the host, whichever comes later. Without iterations there is one row, with null, for all of
-# the run.
+# end: of its device work, or of its first host, whichever comes later. Without iterations there is one row, with null,
+# for all of the run.
 PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.Int64(), "predicted_ns": pl.Int64()}
 # How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
 SETTLING_REPLAYS = 2
@@ -231,7 +231,8 @@ def _iteration_times(model: Model, times: Times, changes: Sequence[Change]) -> p
     of_hosts = prod(change.factor for change in changes if change.target == HOST)
     left = model.tails.with_columns(host_end=pl.Series(times[model.tails["node"].to_numpy()], dtype=pl.Int64))
     host_end = pl.col("host_end") + (of_hosts * pl.col("tail_ns")).round().cast(pl.Int64)
-    hosts = left.group_by(key).agg(host_end.max())
+    # The next iteration would have begun with the first rank to begin it.
+    hosts = left.group_by(key).agg(host_end.min())
     spans = spans.join(hosts, on=key, how="left", maintain_order="left")
     own_end = pl.max_horizontal("end", "host_end")
     timed = spans.select("repeat", "start", iteration="number", ns=pl.coalesce(following, own_end) - pl.col("start"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from programs import ALL_BUSY, UNIT, Generous, analysis_of, findings_of, program
+from programs import ALL_BUSY, UNIT, Generous, analysis_of, ending_with_calls, findings_of, program
 
 from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
@@ -45,13 +45,14 @@ def test_a_delay_of_one_iteration_is_named_and_costs_what_slack_leaves(late: str
     usual = "busy 0-1, k @1 2-402, k @2 402-690, n @2 690-695, wait 10-696"
     steps = f"0| {usual}\n1| {usual}"
     hidden = {} if cost else {"step5_rank0": usual.replace("690-695, wait 10-696", "690-995, wait 10-996")}
-    found = findings_of(program(steps, step5_rank1=late, **hidden))
+    run = ending_with_calls(program(steps, step5_rank1=late, **hidden))
+    found = findings_of(run)
     own = found["late-rank"]
     assert (own.ranks, own.iterations) == ((1,), (5,))
     assert "late in `busy` of iteration 5" in own.title
     assert says in own.title
     assert own.cost_ns / 1e6 == pytest.approx(cost, abs=0.01)
-    verdict = verdict_of(analysis_of(program(steps, step5_rank1=late, **hidden)), [Path("run")])
+    verdict = verdict_of(analysis_of(run), [Path("run")])
     assert ("late in `busy`" in verdict) == bool(cost)
     assert ("that gains next to nothing: --show findings" in verdict) != bool(cost)
 

@@ -45,13 +45,14 @@ LATE = """
 
 def model_of(run: Run, graph: Graph) -> Model:
     """A run without iterations, delays, phases and contention."""
-    launched, marks = (
-        pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64()))
-        for columns in (("work", "number", "repeat"), ("number", "repeat", "first", "last"))
+    launched, marks, tails = (
+        pl.DataFrame(schema=dict.fromkeys(("number", "repeat", *columns), pl.Int64()))
+        for columns in (("work",), ("first", "last"), ("node", "tail_ns"))
     )
     phases = pl.Series("phase", [None] * run.work.height, dtype=pl.String)
     slow = slowdown(run, run.work["end"].to_numpy(), launched)
-    return Model(run, graph, pl.DataFrame(schema=HOST_DELAY), marks, (), phases, slow, find_after_calls(run, graph))
+    delays = pl.DataFrame(schema=HOST_DELAY)
+    return Model(run, graph, delays, marks, tails, (), phases, slow, find_after_calls(run, graph))
 
 
 def blocking_of(run: Run) -> pl.DataFrame:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import Sampled, findings_of, program, with_samples
+from programs import Sampled, ending_with_calls, findings_of, program, with_samples
 
 from nsys2prv.analysis.findings.finding import Finding
 
@@ -13,7 +13,7 @@ LATE = "busy 0-300, k @300 305-700, k @301 700-990, n @302 990-995, wait 310-996
 
 def late_in_one(line: str, *each: Sampled) -> Finding:
     """Return the finding of rank 0, which runs a line in step 5, with samples of its thread then."""
-    run = program(f"0| {GOOD}\n1| {GOOD}", step5_rank0=line)
+    run = ending_with_calls(program(f"0| {GOOD}\n1| {GOOD}", step5_rank0=line))
     return findings_of(with_samples(run, *each, steps=[5]) if each else run)["late-rank"]
 
 
@@ -41,7 +41,9 @@ def test_a_call_that_is_as_long_in_other_iterations_is_no_reason() -> None:
     """A launch into a full queue takes as long in each."""
     usual = f"{GOOD}, cuda:cudaLaunchKernel 700-970"
     run = program(f"0| {usual}\n1| {usual}", step5_rank0=f"{LATE}, cuda:cudaLaunchKernel 20-290")
-    assert findings_of(run)["late-rank"].advice.startswith("See what the host of rank 0 does there: garbage")
+    assert findings_of(ending_with_calls(run))["late-rank"].advice.startswith(
+        "See what the host of rank 0 does there: garbage"
+    )
 
 
 def test_samples_name_the_compiler_of_kernels() -> None:
