@@ -15,8 +15,8 @@ HEAD = ("iteration", "repeat", "measured ms", "predicted ms", "gain ms")
 
 def prediction_text(found: Prediction) -> str:
     """Return a prediction as a sentence, then a table of the iterations that change most, and their sum."""
-    percent = f"{100 * abs(found.gain):.1f} %"
-    change = "no difference" if float(percent[:-2]) == 0 else f"{percent} {'less' if found.gain > 0 else 'more'}"
+    percent = _percent(found)
+    change = "no difference" if float(percent) == 0 else f"{percent} % {'less' if found.gain > 0 else 'more'}"
     of_iterations = not found.iterations["iteration"].null_count()
     lines = [
         f"With {', '.join(found.changes)} {basis(of_iterations)} takes {ms(round(found.iteration_ns))} ms instead of "
@@ -31,16 +31,21 @@ def prediction_text(found: Prediction) -> str:
     return "\n".join([*lines, *_iterations(found.iterations)] if of_iterations else lines)
 
 
+def _percent(found: Prediction) -> str:
+    """Return by how many percent the changes shorten or lengthen an iteration."""
+    return f"{100 * abs(found.gain):.1f}"
+
+
 def _reasons(found: Prediction, of_iterations: bool) -> Iterator[str]:
     """Yield why changes gain so little: hosts hide it, or the iterations begin earlier and end as before."""
-    if float(ms(round(found.iteration_ns - found.measured_ns))) > 0 and found.ends_no_later:
+    if float(_percent(found)) > 0 and found.ends_no_later:
         earlier, one = ms(found.earlier_ns), "iteration" if of_iterations else "work"
         yield f"No work is held up: the first {one} begins {earlier} ms earlier, and the last one ends no later."
     if found.without_hosts and found.hosts_hide_gain:
         alone, both = (ms(round(ns)) for ns in found.without_hosts)
         yield (
-            f"Busy hosts hide most of the gain: with host=0 alone {basis(of_iterations)} takes {alone} ms, with "
-            f"{', '.join(found.changes)}, host=0 {both} ms."
+            f"Busy hosts hide most of the gain: without their work (host=0) {basis(of_iterations)} would take {both} "
+            f"ms instead of {alone} ms."
         )
 
 
@@ -72,5 +77,5 @@ def _iterations(every: pl.DataFrame) -> list[str]:
         "",
         table,
         *([whole] if every.height > 1 else []),
-        *([f"Iterations left out: {', '.join(parts)}. --json has all."] if parts else []),
+        *([f"Not listed: {', '.join(parts)}. --json has all."] if parts else []),
     ]
