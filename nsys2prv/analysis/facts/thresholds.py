@@ -182,6 +182,7 @@ SMALL_GRIDS_SAVED = Threshold(
 LOW_OCCUPANCY = Threshold(
     0.25, "of the warps", "Volkov 2010: kernels bound by memory need about a quarter of the warps to hide its latency"
 )
+FEW_WARPS = Threshold(4, "warps", "a multiprocessor has four schedulers: with a warp each, none has another to run")
 OCCUPANCY_SHARE = Threshold(0.1, "of compute", "kernels that take less are not worth a look in ncu")
 WARP = Threshold(32, "threads", "CUDA programming guide: of all compute capabilities")
 RESERVED_SHARED = Threshold(1024, "bytes a block", "CUDA programming guide: since compute capability 8.0")

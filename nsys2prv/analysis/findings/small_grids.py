@@ -10,8 +10,10 @@ from nsys2prv.analysis.facts.case import Case, KernelTime
 from nsys2prv.analysis.facts.devices.serial_streams import advice_on_streams
 from nsys2prv.analysis.facts.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.thresholds import (
+    FEW_WARPS,
     LATENCY_KERNEL,
     LOW_OCCUPANCY,
+    MEDIUM,
     OCCUPANCY_SHARE,
     RESERVED_SHARED,
     SMALL_GRIDS_SAVED,
@@ -29,11 +31,12 @@ SIDE_BY_SIDE = "run independent kernels side by side on several streams"
 
 
 def small_grids(case: Case) -> Iterator[Finding]:
-    """Yield the time that small grids leave unused, then kernels of low occupancy."""
+    """Yield the time that small grids leave unused, then kernels of few threads, and those of low occupancy."""
     kernels = _kernels(case)
     if kernels.is_empty():
         return
     yield from _small(case, kernels.filter(pl.col("blocks") < pl.col("multiprocessors")))
+    yield from _few_threads(case, kernels)
     yield from _low(case, kernels)
 
 
@@ -105,6 +108,53 @@ def _alone(chosen: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:
     return chosen.join(lone, on=["device", "start", "end"], how="semi", maintain_order="left")
 
 
+def _few_threads(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
+    """Yield the longest kernel whose threads are few for its device, if such kernels take much of compute.
+
+    Other kernels beside it would fill the multiprocessors.
+    """
+    resources, multiprocessors = pl.col("resources"), pl.col("multiprocessors")
+    blocks = (pl.col("blocks") + multiprocessors - 1) // multiprocessors
+    measured = kernels.filter(resources.is_not_null(), pl.col("warps") > 0).with_columns(held=blocks * _warps())
+    few = measured.filter(pl.col("held") <= FEW_WARPS.value, ~pl.col("family").cast(pl.String).str.contains(PRODUCTS))
+    few = _alone(few, case.run.work.filter(pl.col("kind") == KERNEL))
+    if few.is_empty() or case.share_of_compute(float(few["ns"].sum())) < OCCUPANCY_SHARE.value:
+        return
+    same = ["blocks", "resources", "multiprocessors", "warps", "held"]
+    worst = (
+        few.group_by(pl.col("name").cast(pl.String), *same)
+        .agg(pl.col("ns").sum(), at=at_longest("ns"))
+        .sort("ns", "name", *same, descending=[True, *[False] * (1 + len(same))])
+        .with_columns(threads=threads_of(resources))
+        .row(0, named=True)
+    )
+    time = case.kernel_time(float(few["ns"].sum()), pl.col("work").is_in(few["work"].implode()))
+    if time.saved_at_most < MEDIUM.value * case.iteration_ns:
+        return
+    several, threads = worst["blocks"] > 1, worst["threads"]
+    yield Finding(
+        "low-occupancy",
+        f"`{short(worst['name'], 40)}` has too few threads: {worst['blocks']} block{'s' * several} of {threads} thread"
+        f"{'s' * (threads > 1)} give{'s' * (not several)} a multiprocessor {worst['held']} of {worst['warps']} warps, "
+        f"for {time.text}",
+        0.0,
+        "One warp of a scheduler cannot hide the latency of memory. Start more threads, each with less to do, such as "
+        "a block for each row, whose threads share its sum.",
+        evidence={
+            "kernels_ns": round(time.device_ns),
+            "kernel": worst["name"],
+            "warps_of_multiprocessor": worst["held"],
+            "blocks": worst["blocks"],
+            "threads": threads,
+        },
+        confidence="medium",
+        command="nsys2prv analyze RUN --show kernels",
+        cfg="basics/kernels_full_name",
+        at_ns=int(worst["at"]),
+        severity="medium",
+    )
+
+
 def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     """Yield the longest kernel of low occupancy, if such kernels take much of compute."""
     measured = kernels.filter(
@@ -152,8 +202,7 @@ def _occupancy() -> pl.Expr:
 
     Registers are given to warps in units of 256, shared memory to blocks with RESERVED_SHARED of the system.
     """
-    resources = pl.col("resources")
-    warps = (threads_of(resources) + int(WARP.value) - 1) // int(WARP.value)
+    resources, warps = pl.col("resources"), _warps()
     registers = (registers_of(resources) * int(WARP.value) + 255) // 256 * 256 * warps
     fits = pl.min_horizontal(
         pl.col("most_blocks"),
@@ -162,3 +211,8 @@ def _occupancy() -> pl.Expr:
         pl.when(shared_of(resources) > 0).then(pl.col("shared") // (shared_of(resources) + int(RESERVED_SHARED.value))),
     )
     return fits.clip(lower_bound=1) * warps / pl.col("warps")
+
+
+def _warps() -> pl.Expr:
+    """Return the number of warps of a block."""
+    return (threads_of(pl.col("resources")) + int(WARP.value) - 1) // int(WARP.value)

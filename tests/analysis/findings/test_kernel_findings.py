@@ -200,6 +200,31 @@ def test_kernels_with_few_warps_are_named(
     assert evidence == (occupancy and pytest.approx(occupancy, abs=1e-3))
 
 
+@pytest.mark.parametrize(
+    ("line", "blocks", "threads", "says"),
+    [
+        ("k:rows:k @0 5-805", 128, 32, "128 blocks of 32 threads give a multiprocessor 1 of 64 warps, for 8.00 ms"),
+        ("k:rows:k @0 5-805", 1, 1, "1 block of 1 thread gives a multiprocessor 1 of 64 warps"),
+        ("k:rows:k @0 5-805", 264, 64, "264 blocks of 64 threads give a multiprocessor 4 of 64 warps"),
+        ("k:rows:k @0 5-805", 264, 96, None),
+        ("k:rows:GEMM @0 5-805", 128, 32, None),
+        # Less than a tenth of compute, less than 3 % of an iteration, another kernel beside.
+        ("k:rows:k @0 5-50, k:usual:GEMM @0 50-800", 128, 32, None),
+        ("k:rows:k @0 5-20", 128, 32, None),
+        ("k:rows:k @0 5-805, k:usual:GEMM @0 100-700", 128, 32, None),
+    ],
+)
+def test_kernels_of_few_threads_are_named(line: str, blocks: int, threads: int, says: str | None) -> None:
+    run = with_hardware(program(f"0| {line}"))
+    own, grid = pl.col("name").cast(pl.String) == "rows", (blocks << 32) + (1 << 16) + 1
+    columns = {"shape": pl.lit(grid, pl.Int64), "resources": pl.lit((32 << 11) + threads, pl.Int64)}
+    work = run.work.with_columns(**{name: pl.when(own).then(value) for name, value in columns.items()})
+    found = findings_of(run._replace(work=work)).get("low-occupancy")
+    few = found.title if found and "too few threads" in found.title else None
+    assert (few is None) == (says is None)
+    assert (says or "") in (few or "")
+
+
 @pytest.mark.parametrize(("filled", "named"), [(0.95, True), (0.5, False)])
 def test_memory_near_full_is_named(filled: float, named: bool) -> None:
     found = findings_of(with_hardware(program(GOOD), memory_peaks=(round(filled * H100.memory),), peak_at=7))
