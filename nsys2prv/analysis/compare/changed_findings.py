@@ -31,7 +31,7 @@ OF_RECORDING = (
 
 
 class Kinship(IntEnum):
-    """How near two findings of one fault are, the nearest first: in rules and ranks. One without ranks is of all."""
+    """Nearness of two findings of one fault, the nearest first: in rules and ranks. One without ranks is of all."""
 
     SAME_RANKS = auto()
     COMMON_RANKS = auto()

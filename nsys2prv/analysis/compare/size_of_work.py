@@ -1,4 +1,4 @@
-"""Do iterations of two runs work on as much data? With another input as many launches have larger or smaller grids."""
+"""Sizes of the work of two runs: with another input as many launches have larger or smaller grids."""
 
 from __future__ import annotations
 

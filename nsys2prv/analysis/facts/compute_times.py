@@ -1,4 +1,4 @@
-"""How long devices compute, and each rank: as long as the one of its devices that computes longest."""
+"""Compute times of devices and of ranks: a rank computes as long as the one of its devices that computes longest."""
 
 from __future__ import annotations
 

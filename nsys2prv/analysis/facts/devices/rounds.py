@@ -1,4 +1,4 @@
-"""What to do about many launches that are rounds of a loop over rows, cells or time steps."""
+"""Advice on many launches that are rounds of a loop over rows, cells or time steps."""
 
 from __future__ import annotations
 
