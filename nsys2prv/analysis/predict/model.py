@@ -76,7 +76,7 @@ def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.Data
 
 
 def _tails(graph: Graph, steps: pl.DataFrame) -> pl.DataFrame:
-    """Return `tails` of a model, of the iterations without a next one. `steps`: OCCURRENCE of all iterations."""
+    """Return `tails` of a model (repeat, number, node, tail_ns). `steps`: OCCURRENCE of all iterations."""
     key = ["repeat", "number"]
     following = steps.select("repeat", pl.col("number") - 1).unique()
     last = steps.join(following, on=key, how="anti")

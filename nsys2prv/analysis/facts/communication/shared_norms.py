@@ -16,7 +16,8 @@ def advice_on_shared_norms(case: Case) -> str:
     """Return advice where layers normalize over the batches of all ranks, and a blank; else an empty text.
 
     SyncBatchNorm gathers statistics forward, reduces gradients of them backward, and selects the ranks with a batch by
-    masks, for which the host waits (torch/nn/modules/_functions.py).
+    masks, for which the host waits (torch/nn/modules/_functions.py). BatchNorm loses accuracy with fewer than 16
+    samples (Wu and He 2018, Group Normalization).
     """
     merged = case.kernels.filter(pl.col("name").cast(pl.String) == MERGED)
     times = round(merged.height / max(merged["device"].n_unique(), 1) / case.step_count)
