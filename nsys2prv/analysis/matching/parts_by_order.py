@@ -74,8 +74,9 @@ def _grouped(run: Run, numbered: pl.DataFrame, single: pl.DataFrame) -> pl.DataF
 def _rooted(run: Run, numbered: pl.DataFrame, matched: pl.DataFrame) -> pl.DataFrame:
     """Return the kernels with a root that have an operation, as `_grouped`. `matched`: kernels of other names.
 
-    Three rules find them, the surest first: their order among the matched kernels of their streams, unless times show
-    smaller groups; that they ran at one time; that half of them did, and no time contradicts a root.
+    Rules find them, the surest first: their order among the matched kernels of their streams, unless times show smaller
+    groups; that they ran at one time; that half of them did, and no time contradicts a root. Where streams have no
+    matched kernels of other names, those that are left follow from their order among the ones found so far.
     """
     ran_at_once = (collectives(streams, run.clocks.tolerance) for _, streams in _streams_by_name(numbered))
     by_times = _operations(numbered, chain.from_iterable(ran_at_once))
@@ -85,7 +86,10 @@ def _rooted(run: Run, numbered: pl.DataFrame, matched: pl.DataFrame) -> pl.DataF
     both = pl.concat([by_times, in_order], how="diagonal_relaxed")
     rest = numbered.join(both, on="stream", how="anti", maintain_order="left")
     around_roots = (rooted(streams, run.clocks.tolerance) for _, streams in _streams_by_name(rest))
-    return pl.concat([both, _operations(rest, chain.from_iterable(around_roots))], how="diagonal_relaxed")
+    found = pl.concat([both, _operations(rest, chain.from_iterable(around_roots))], how="diagonal_relaxed")
+    left = numbered.join(found, on="stream", how="anti", maintain_order="left")
+    alone = left.join(matched, on="place", how="anti", maintain_order="left")
+    return pl.concat([found, rooted_by_order(alone, found, run.clocks.tolerance)], how="diagonal_relaxed")
 
 
 def _streams_by_name(numbered: pl.DataFrame) -> Iterator[tuple[bool, list[Stream]]]:

@@ -219,6 +219,16 @@ def test_alone_on_their_streams_they_are_told_if_half_of_them_ran_at_one_time(na
     assert groups(run_with(*large, *small, *large, *contradicting), name) == []
 
 
+def test_broadcasts_follow_from_reduces_that_are_alone_with_them() -> None:
+    """As of a server of parameters: gradients go to rank 0, whose small Broadcasts are done before rank 1 begins."""
+    large = (0, 0, 100, 250, REDUCE), (1, 1, 90, 252, REDUCE)
+    small = [(n, n, 500 + 100 * n + 10 * at, 504 + 100 * n + 10 * at, BROADCAST) for n in range(2) for at in range(3)]
+    run = run_with(*large, *small)
+    assert groups(run, REDUCE) == groups(run, BROADCAST) == [[0, 1]]
+    assert found_in(run, BROADCAST).height == run.work.filter(pl.col("name") == BROADCAST).height
+    assert groups(run_with(*small), BROADCAST) == []
+
+
 def test_alone_on_their_streams_two_communicators_in_step_are_not_mixed() -> None:
     large = [(0, 0, 100, 250), (1, 1, 90, 252), (2, 2, 101, 400), (3, 3, 95, 403)]
     small = [(0, 0, 500, 504), (1, 1, 600, 604), (2, 2, 500, 504), (3, 3, 600, 604)]
