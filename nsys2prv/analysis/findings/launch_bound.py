@@ -13,6 +13,7 @@ from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, blocking_ranks
 from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.code_loading import common_loading
@@ -22,7 +23,6 @@ from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import WAITING, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
-    BLOCKING,
     GAP,
     LONG_PAUSE,
     NEARLY_ALL,
@@ -33,7 +33,7 @@ from nsys2prv.analysis.facts.thresholds import (
 )
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY, GRAPH
-from nsys2prv.analysis.idle.launches import blocking_share, share_of_graphs
+from nsys2prv.analysis.idle.launches import share_of_graphs
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
@@ -67,7 +67,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     places = _places(case, of_short, gap)
     seen = seen_in_gap(case, places.gap, case.usual_time())
     in_few = "" if of_short else starved_in_few(case, "launching")
-    if _blocking(case, median, float(kernels["call_p50_ns"][0] or 0)):
+    if _blocking(case):
         rule, (title, advice) = "blocking-launches", _of_blocking()
     elif of_short:
         rule, (title, advice) = "launch-bound", _of_launches(case, a_device, median, places, seen)
@@ -105,18 +105,16 @@ def _places(case: Case, of_short: bool, gap: float) -> IdlePlaces:
     return IdlePlaces(chief_gap(case, covered), "")
 
 
-def _blocking(case: Case, kernel: float, call: float) -> bool:
-    """Return True if nearly all launches return when their kernel has ended. `kernel`, `call`: median times (ns)."""
-    # The share costs a pass over all calls; where it is high, the median call is longer than the median kernel.
-    return call >= kernel and blocking_share(case.run, case.analysis.window.spans) >= BLOCKING.value
+def _blocking(case: Case) -> bool:
+    """Return True if the launches of all ranks wait for their kernels."""
+    ranks = case.analysis.launches["rank"].drop_nulls().unique()
+    return not ranks.is_empty() and blocking_ranks(case).issuperset(ranks)
 
 
 def _of_blocking() -> tuple[str, str]:
     """Return title and advice where each launch waits for its kernel."""
-    return (
-        "Launches wait for their kernels, so that the host never runs ahead: the device has no work",
-        "Unset CUDA_LAUNCH_BLOCKING, which is for debugging, and leave out tools that set it.",
-    )
+    title = "Launches wait for their kernels, so that the host never runs ahead: the device has no work"
+    return title, UNSET
 
 
 def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, seen: Seen) -> tuple[str, str]:

@@ -63,11 +63,12 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
     return ordered.filter(pl.col("count") > 0)
 
 
-def blocking_share(run: Run, window: Spans) -> float:
-    """Return the share of the kernels of a window that end before their launching call does; 0 without any."""
-    started = _started(run, window)
+def blocking_shares(run: Run, window: Spans) -> dict[int, float]:
+    """Return by rank the share of the kernels of a window that end before their launching call does."""
+    known = _started(run, window).filter(pl.col("call").is_not_null())
     before = (pl.col("end") <= pl.col("launched") + pl.col("call")).mean()
-    return float(started.filter(pl.col("call").is_not_null()).select(before).item() or 0)
+    shares = known.group_by(rank=run.rank_of("task")).agg(before.alias("share"))
+    return dict(shares.drop_nulls("rank").sort("rank").rows())
 
 
 def share_of_graphs(run: Run, window: Spans) -> float:

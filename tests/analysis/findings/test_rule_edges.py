@@ -254,6 +254,18 @@ def test_launches_that_wait_for_their_kernels_are_named(length: int, name: str) 
     assert next(reversed(found)) == name
 
 
+def test_a_rank_whose_launches_wait_for_their_kernels_is_named() -> None:
+    """Rank 1 alone runs with CUDA_LAUNCH_BLOCKING, and rank 0 waits for it."""
+    kernels = [f"k @{at} {at + 3}-{at + 23}" for at in range(0, 900, 30)]
+    waits = [f"cuda:cudaLaunchKernel {at}-{at + 24}, {one}" for at, one in zip(range(0, 900, 30), kernels, strict=True)]
+    ahead = [f"cuda:cudaLaunchKernel {n}-{n + 1}, k @{n} {20 * n + 3}-{20 * n + 23}" for n in range(30)]
+    found = findings_of(
+        program(f"0| {', '.join(ahead)}, n @40 610-930, wait 50-930\n1| {', '.join(waits)}, n @900 910-930")
+    )
+    assert found["late-rank"].advice.startswith("Each launch of rank 1 waits until its kernel has ended. Unset CUDA_")
+    assert "blocking-launches" not in found
+
+
 def test_one_pause_of_the_run_makes_no_other_finding() -> None:
     """In one of six steps of short kernels the host pauses 230 ms, as for a checkpoint."""
     step = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))

@@ -12,6 +12,7 @@ from nsys2prv.analysis.facts.communication.message_operations import MESSAGES, S
 from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
+from nsys2prv.analysis.facts.hosts.blocking_launches import advice_on_blocking
 from nsys2prv.analysis.facts.hosts.code_loading import advice_on_compiling
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.hosts.garbage import advice_on_garbage
@@ -37,6 +38,7 @@ RECEIVE_EARLY, SEND_ASIDE = (
 
 # Why a host is late at many places: the function that gives advice where it is so, and words for a title.
 REASONS = (
+    (advice_on_blocking, "waiting for each of its kernels"),
     (advice_on_waits, "waiting for its device more often than others"),
     (advice_on_operations, "launching many NCCL kernels"),
     (advice_on_launches, "launching more than others"),
