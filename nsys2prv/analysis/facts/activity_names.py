@@ -10,6 +10,8 @@ from nsys2prv.model.words import short
 COPY_ENDS = re.compile(r"\b\w+-to-\w+$")
 
 
-def activity(name: str) -> str:
-    """Return the words for an activity: its name, of a copy that it is one."""
-    return f"{'a copy ' if COPY_ENDS.search(name) else ''}`{short(name, 40)}`"
+def activity(name: str, one: bool = False) -> str:
+    """Return the words for an activity: its name, of a copy that it is one. `one`: begin with that word."""
+    if COPY_ENDS.search(name):
+        return f"{'one' if one else 'a'} copy `{short(name, 40)}`"
+    return f"{'one ' if one else ''}`{short(name, 40)}`"

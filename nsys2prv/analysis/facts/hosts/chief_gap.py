@@ -84,8 +84,9 @@ def where_text(gap: ChiefGap | None) -> str:
         return ""
     place = f" in `{short(gap.range, 40)}`" if gap.range else ""
     share = "nearly all" if gap.share >= NEARLY_ALL.value else f"{100 * gap.share:.0f} %"
-    after, before = activity(gap.after), activity(gap.before)
-    between = f"between one {after} and the next" if after == before else f"after {after} and before {before}"
+    between = f"after {activity(gap.after)} and before {activity(gap.before)}"
+    if gap.after == gap.before:
+        between = f"between {activity(gap.after, one=True)} and the next"
     return f"{place} {between} ({share} of that time)"
 
 

@@ -11,7 +11,7 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.long_steps import step_begins
-from nsys2prv.analysis.facts.thresholds import NEARLY_ALL, VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
+from nsys2prv.analysis.facts.thresholds import DATA_COPIES, NEARLY_ALL, VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY, TO_HOST
 
 # Code that waits for the device.
@@ -80,15 +80,15 @@ def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | N
 
 
 def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
-    """Return True if most copies of a rank to its host are of data, and not of single values.
+    """Return True if many copies of a rank to its host are of data, and not of single values.
 
     `usually`: those in iterations that are not long.
     """
     own = case.run.work.filter(pl.col("kind") == COPY, task=case.run.task_by_rank[rank])
     to_host = own.filter(pl.col("name").cast(pl.String) == TO_HOST)
     covered = case.usual_time() if usually else kept_time(case.analysis)
-    size = case.cut(to_host, covered)["bytes"].median()
-    return isinstance(size, int | float) and size > VALUE_BYTES.value
+    of_data = (case.cut(to_host, covered)["bytes"] > VALUE_BYTES.value).mean()
+    return isinstance(of_data, float) and of_data >= DATA_COPIES.value
 
 
 def advice_on_waits(case: Case, rank: int) -> str:

@@ -135,9 +135,10 @@ def test_a_rank_whose_host_waits_more_often_than_others_is_advised_so(picture: s
     [
         ([4], "for its device, those of"),
         ([1 << 20], "on average for copies of data"),
+        ([1 << 20, 4096, 4096], "on average for copies of data"),
         ([1 << 20, *[4] * 9], "for its device, those of"),
     ],
-    ids=["values", "data", "values beside one copy of data"],
+    ids=["values", "data", "matrices with their biases", "values beside one copy of data"],
 )
 def test_copies_of_a_value_and_of_a_checkpoint_are_told_apart(sizes: list[int], says: str) -> None:
     copying = ", ".join(
