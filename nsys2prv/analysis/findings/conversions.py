@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.devices.attention_scores import kernels_on_scores
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import COPIES
 from nsys2prv.analysis.facts.thresholds import CONVERSIONS, CONVERSIONS_SAVED, HIGH, MOSTLY_JOINS
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.frames import NCCL
-from nsys2prv.analysis.interval_frames import at_longest, whole_with_ns
+from nsys2prv.analysis.interval_frames import at_longest
 
 ADVICE = Words(
     general="Keep one type and layout from kernel to kernel, convert inside of the kernels that compute, and copy "
@@ -37,27 +37,27 @@ FILLED_IN_PLACE = Words(
 
 
 def conversions(case: Case) -> Iterator[Finding]:
-    """Yield what could be saved of conversions, if they take more than usual."""
-    classes = case.analysis.kernels.filter(pl.col("rank").is_null() & (pl.col("class") == COPIES))
-    total = int(classes["total_ns"].sum())
+    """Yield what could be saved of conversions, if they take more than usual; those of scores are of attention."""
+    of_scores = pl.col("work").is_in(kernels_on_scores(case)["work"].implode())
+    copies = case.kernels.filter(pl.col("family") == COPIES, ~of_scores)
+    total = int(copies["ns"].sum())
     share = case.share_of_compute(total)
     if share < CONVERSIONS.value:
         return
-    time = case.kernel_time(total, pl.col("family") == COPIES)
+    time = case.kernel_time(total, (pl.col("family") == COPIES) & ~of_scores)
     saved = CONVERSIONS_SAVED.value * time.saved_at_most
-    joined = int(classes.filter(pl.col("name").cast(pl.String).str.contains(JOINS))["total_ns"].sum())
+    by_name = copies.group_by(pl.col("name").cast(pl.String)).agg(pl.col("ns").sum()).sort(-pl.col("ns"), "name")
+    joined = int(by_name.filter(pl.col("name").str.contains(JOINS))["ns"].sum())
     joins = joined >= MOSTLY_JOINS.value * total
-    of_family = case.run.work.filter(pl.col("family") == COPIES, pl.col("kind") != NCCL)
-    longest = whole_with_ns(of_family, case.analysis.window.spans).select(at_longest("ns")).item()
     yield Finding(
         "conversions",
         f"Casts, copies and transposes take {100 * share:.0f} % of compute, {time.text}",
         saved,
         (FILLED_IN_PLACE if joins else ADVICE).of(case.framework),
-        evidence={"conversions_ns": round(time.device_ns), "kernels": classes["name"].head(5).to_list()},
+        evidence={"conversions_ns": round(time.device_ns), "kernels": by_name["name"].head(5).to_list()},
         confidence="low",
         command="nsys2prv analyze RUN --show kernels,classes",
         cfg="analysis/kernel_time_by_class",
-        at_ns=int(longest),
+        at_ns=int(copies.select(at_longest("ns")).item()),
         severity=None if saved < HIGH.value * case.iteration_ns else "medium",
     )

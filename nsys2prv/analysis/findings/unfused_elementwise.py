@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.devices.attention_scores import kernels_on_scores
 from nsys2prv.analysis.facts.devices.elementwise_chains import elementwise_chains
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import CHAINS
@@ -27,8 +28,12 @@ ADVICE = Words(
 
 
 def unfused_elementwise(case: Case) -> Iterator[Finding]:
-    """Yield what one kernel in place of each chain of elementwise kernels saves: all but the longest of each chain."""
-    chains = elementwise_chains(case)
+    """Yield what one kernel in place of each chain of elementwise kernels saves: all but the longest of each chain.
+
+    Those of scores are of attention.
+    """
+    of_scores = kernels_on_scores(case)["work"].implode()
+    chains = elementwise_chains(case).filter(~pl.col("work").list.first().is_in(of_scores))
     lost = float((chains["ns"] - chains["longest"]).sum())
     share = case.share_of_compute(lost)
     if chains.is_empty() or share < CHAINS.value:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import polars as pl
 import pytest
 from programs import GOOD, UNIT, analysis_of, findings_of, program
@@ -58,6 +60,28 @@ def test_the_softmax_of_a_loss_is_no_attention() -> None:
     each = ", ".join(f"k:a:softmax @0 {n}5-{n + 1}0, k:b:loss @1 {n + 1}0-{n + 1}5" for n in range(0, 90, 2))
     assert "unfused-attention" in findings_of(program(f"0| {each.replace('k:b:loss', 'k:b:other')}"))
     assert [*unfused_of(once), *unfused_of(f"0| {each}")] == []
+
+
+def test_what_masks_and_casts_scores_belongs_to_attention() -> None:
+    """Two layers: between two products a mask, a softmax and a cast; before the first product and after a norm, a cast.
+
+    That cast is a conversion; the others are no conversions and no chain.
+    """
+    layer = [("cast", "copy/cast", 100), ("qk", "GEMM", 40), ("mask", "elementwise", 80), ("scale", "elementwise", 30)]
+    layer += [("s", "softmax", 60), ("cast", "copy/cast", 90), ("pv", "GEMM", 40), ("norm", "normalization", 30)]
+    ends = list(accumulate((length for *_, length in 2 * layer), initial=5))
+    kernels = [f"k:{name}:{kind} @{n} {ends[n]}-{ends[n + 1]}" for n, (name, kind, _) in enumerate(2 * layer)]
+    found = findings_of(program(f"0| {', '.join(kernels)}"))
+    attention = found["unfused-attention"]
+    assert "Softmax kernels and those that mask, scale or cast scores take 55 % of compute, 5.20 ms" in attention.title
+    assert (attention.evidence["scores_ns"], attention.evidence["softmax_ns"]) == (5_200_000, 1_200_000)
+    assert "take 21 % of compute, 2.00 ms" in found["conversions"].title
+    assert "unfused-elementwise" not in found
+    apart = ", ".join(kernels).replace("k:qk:GEMM", "k:qk:reduction")
+    assert (
+        "Softmax kernels take 13 % of compute, 1.20 ms"
+        in findings_of(program(f"0| {apart}"))["unfused-attention"].title
+    )
 
 
 def unfused_of(picture: str) -> list[str]:
