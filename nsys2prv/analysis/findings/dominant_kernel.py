@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.kernel_families import PRODUCTS
+from nsys2prv.analysis.facts.kernel_families import GATHERS, PRODUCTS
 from nsys2prv.analysis.facts.thresholds import DOMINANT
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.words import short
@@ -17,7 +17,7 @@ from nsys2prv.model.words import short
 def dominant_kernel(case: Case) -> Iterator[Finding]:
     """Yield the kernel that takes most of compute and of the critical path. What it could save is not known.
 
-    GPUs are made for products, and a program that mostly computes them has no fault.
+    GPUs are made for products, and a program that mostly computes them has no fault. Gathers have a finding of theirs.
     """
     by_name = case.kernels.group_by("name", "family").agg(pl.col("ns").sum(), count=pl.len())
     by_name = by_name.with_columns(pl.col("name", "family").cast(pl.String))
@@ -26,7 +26,7 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
     name, family, total, count = by_name.sort("ns", "name").row(-1)
     share, time = case.share_of_compute(total), case.kernel_time(total, pl.col("name") == name)
     on_path = time.path_ns / case.iteration_ns if case.iteration_ns else 0.0
-    if min(share, on_path) < DOMINANT.value or re.match(PRODUCTS, family):
+    if min(share, on_path) < DOMINANT.value or family == GATHERS or re.match(PRODUCTS, family):
         return
     yield Finding(
         "dominant-kernel",

@@ -19,6 +19,7 @@ from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, severity_of
+from nsys2prv.analysis.findings.gathers import gathers
 from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_functions import host_functions
@@ -81,6 +82,7 @@ RULES: tuple[Rule, ...] = (
     double_precision,
     unaligned_products,
     conversions,
+    gathers,
     unfused_attention,
     unfused_elementwise,
     recomputed_activations,

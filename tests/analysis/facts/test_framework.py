@@ -142,6 +142,11 @@ SAYS = [
         ("DataLoader", "Grain", "pinned memory", "cudaMallocHost"),
     ),
     (
+        "gathers",
+        "0| k:KERNEL:gather/scatter @0 5-900, k:KERNEL @1 900-990",
+        ("torch.sparse", "jax.ops.segment_sum", "cupyx.scipy.sparse", "sparse matrix"),
+    ),
+    (
         "unfused-elementwise",
         "0| k:KERNEL:elementwise @0 5-500, k:KERNEL:elementwise @0 500-990",
         ("torch.compile", "jax.jit", "cupy.fuse", "kernel of your own"),

@@ -13,6 +13,7 @@ from nsys2prv.analysis.facts.devices.elementwise_chains import elementwise_chain
 from nsys2prv.analysis.facts.devices.scalar_products import SCALAR_NAMES
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import waits_by_rank
 from nsys2prv.analysis.findings.double_precision import DOUBLE_NAMES
+from nsys2prv.analysis.findings.gathers import SORTED
 from nsys2prv.analysis.frames import STREAM_KIND, Hardware, Run
 from nsys2prv.model.stream_kinds import StreamKind
 from nsys2prv.report.identity import Capacity
@@ -82,6 +83,18 @@ def test_what_masks_and_casts_scores_belongs_to_attention() -> None:
         "Softmax kernels take 13 % of compute, 1.20 ms"
         in findings_of(program(f"0| {apart}"))["unfused-attention"].title
     )
+
+
+@pytest.mark.parametrize(("part", "sorts"), [(400, True), (100, False)])
+def test_the_kernel_that_adds_equal_indices_one_after_another_has_advice_of_its_own(part: int, sorts: bool) -> None:
+    middle = 505 - part
+    run = program(
+        f"0| k:take:gather/scatter @0 5-{middle}, k:sorted:gather/scatter @1 {middle}-505, k:b:GEMM @2 505-990"
+    )
+    name = pl.col("name").cast(pl.String).replace({"sorted": SORTED}).cast(run.work.schema["name"])
+    found = findings_of(run._replace(work=run.work.with_columns(name)))
+    assert ("Gather by index_select" in found["gathers"].advice) == sorts
+    assert "dominant-kernel" not in found
 
 
 def unfused_of(picture: str) -> list[str]:
