@@ -50,7 +50,7 @@ def pipelines(run: Run, main: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame
     if not chains:
         return pl.DataFrame(schema=STAGE)
     # Iterations that no range numbers begin with the optimizer, in which each stage is for itself.
-    staged = pl.col("kind").is_in(USEFUL_KINDS) & (pl.col("family").cast(pl.String) != OPTIMIZER)
+    staged = pl.col("kind").is_in(USEFUL_KINDS) & (pl.col("family") != OPTIMIZER)
     useful = projected(run.work.filter(staged), _spans_of_phases(main, steps))
     parts = [_stages(run, n, chain, messages, useful, steps) for n, chain in enumerate(chains)]
     return pl.concat([pl.DataFrame(schema=STAGE), *parts])

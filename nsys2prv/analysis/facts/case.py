@@ -27,6 +27,7 @@ from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.analysis.graph.nodes import work_of_node
 from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_with_ns
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
@@ -320,8 +321,8 @@ def _exposed(analysis: Analysis) -> pl.DataFrame:
 
 def _host_waits(analysis: Analysis, launchers: Launchers, count: int) -> dict[int, float]:
     """Return `host_waits` of a case: more than `device_waits`, as a host has all this time to spare."""
-    name, length = pl.col("name").cast(pl.String), pl.col("end") - pl.col("start")
-    blocked = (pl.col("kind") == "cuda") & (name.str.contains(CALL_THAT_WAITS) | (length > BLOCKED.value))
+    is_long = pl.col("end") - pl.col("start") > BLOCKED.value
+    blocked = (pl.col("kind") == "cuda") & (text_contains("name", CALL_THAT_WAITS) | is_long)
     others = analysis.run.calls.filter(blocked | (pl.col("kind") == MPI))
     calls = pl.concat([analysis.explanation.device_waits, launchers.value_waits, others])
     axis, spans = axis_over(analysis.window.spans, len(analysis.run.tasks)), analysis.window.spans

@@ -15,6 +15,7 @@ from nsys2prv.analysis.facts.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
 from nsys2prv.analysis.iterations.phases import with_phase
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import MANAGING_MEMORY
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Indices, Spans, Times, difference, time_in
@@ -40,7 +41,7 @@ STARVED = {
 }
 PARTS = ("load", "allocating", "system", "synchronized", "launching")
 # True for the calls (CALLS) in which a thread allocates, frees, maps or pins memory.
-IS_ALLOCATION = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(MANAGING_MEMORY)
+IS_ALLOCATION = (pl.col("kind") == "cuda") & text_contains("name", MANAGING_MEMORY)
 
 
 def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame, idle: Gaps) -> pl.DataFrame:

@@ -13,6 +13,7 @@ from nsys2prv.analysis.facts.kernel_families import ELEMENTWISE
 from nsys2prv.analysis.facts.thresholds import RECORDS_OF_TIMED, WARM_UP
 from nsys2prv.analysis.frames import KERNEL, Run
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.grouped import Axis
 from nsys2prv.intervals.spans import Spans, intersection, time_in
 
@@ -110,7 +111,7 @@ def _other_work(analysis: Analysis, rows: pl.DataFrame, between: pl.DataFrame) -
     `between`: task, device, start and end.
     """
     run, timed = analysis.run, pl.concat([rows["name"], rows["beside"]]).unique()
-    others = run.work.filter(~pl.col("name").cast(pl.String).is_in(timed.implode()))
+    others = run.work.filter(~pl.col("name").is_in(timed.implode()))
     total = pl.Series([0] * between.height, dtype=pl.Int64)
     for column, groups in (("device", run.devices), ("task", run.tasks)):
         axis = run_axis(analysis, len(groups))
@@ -154,9 +155,8 @@ def _with_calls(run: Run, rows: pl.DataFrame) -> pl.DataFrame:
     `records`: how many events it records; `waits`: how often it lets a stream wait for one; `rounds`: how many rounds
     all kernels make that it launches then.
     """
-    name = pl.col("name").cast(pl.String)
-    calls = run.calls.filter(pl.col("kind") == "cuda", name.str.contains(EVENT_CALLS))
-    is_wait = name.str.contains(STREAM_WAIT, literal=True)
+    calls = run.calls.filter(pl.col("kind") == "cuda", text_contains("name", EVENT_CALLS))
+    is_wait = text_contains("name", STREAM_WAIT)
     records, waits = (calls.filter(which).select("task", at="start") for which in (~is_wait, is_wait))
     launches = run.work.filter(pl.col("kind") == KERNEL).select("task", at="launched").drop_nulls()
     return rows.with_columns(

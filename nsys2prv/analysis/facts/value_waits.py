@@ -12,6 +12,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.thresholds import HANDOVER, RECURS, VALUE_BYTES
 from nsys2prv.analysis.frames import CALLS, COPY, TO_HOST, Run
 from nsys2prv.analysis.interval_frames import whole_with_ns
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.model.schemas import to_schema
 
 
@@ -32,9 +33,9 @@ def _waits(run: Run, device_waits: pl.DataFrame) -> pl.DataFrame:
     in a call of CUDA, the main one waits for that thread, as in a backward pass of PyTorch.
     """
     calls = run.calls.join(run.calls.group_by("task").agg(pl.col("row").min()), on=["task", "row"], how="semi")
-    calls = calls.filter(pl.col("kind").cast(pl.String) == "os").sort("end")
+    calls = calls.filter(pl.col("kind") == "os").sort("end")
     small = (pl.col("kind") == COPY) & (pl.col("bytes") <= VALUE_BYTES.value)
-    copies = run.work.filter(small, pl.col("name").cast(pl.String).str.contains(TO_HOST))
+    copies = run.work.filter(small, text_contains("name", TO_HOST))
     reads = copies.select("task", read="end", asked="launched").drop_nulls().sort("read")
     launches = run.work.select("task", next="launched").drop_nulls().sort("next")
     known = calls.join_asof(

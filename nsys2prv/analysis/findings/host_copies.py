@@ -15,12 +15,13 @@ from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import COPY, NCCL, TO_DEVICE, TO_HOST
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.model.units import text_ms
 
-_PAGEABLE = pl.col("memory").cast(pl.String).str.contains("Pageable").fill_null(False)
-_WITH_HOST = pl.col("name").cast(pl.String).is_in([TO_DEVICE, TO_HOST])
+_PAGEABLE = text_contains("memory", "Pageable").fill_null(False)
+_WITH_HOST = pl.col("name").is_in([TO_DEVICE, TO_HOST])
 
 KEEP_THERE = Words(
     general="Keep on the device what is needed again (recompute rather than offload). ",

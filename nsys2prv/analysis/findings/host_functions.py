@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.thresholds import RECURS
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.model.units import text_ms
 
 # Calls that put a host function in a stream. Work behind it waits until it has returned (CUDA runtime API,
@@ -22,8 +23,8 @@ def host_functions(case: Case) -> Iterator[Finding]:
     Reports do not say when a host function runs. Ranks count that put one in a stream in half of the iterations or
     more, and of their devices the one that is idle for the shortest time.
     """
-    names = pl.col("name").cast(pl.String)
-    calls = case.kept_calls(case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(PUTS_HOST_FUNCTION)))
+    chosen = (pl.col("kind") == "cuda") & text_contains("name", PUTS_HOST_FUNCTION)
+    calls = case.kept_calls(case.run.calls.filter(chosen))
     by_task = calls.group_by("task").agg(count=pl.len()).filter(pl.col("count") >= RECURS.value * case.step_count)
     ranks = [case.run.rank(task) for task in by_task["task"]]
     whole = case.analysis.explanation.idle.filter(pl.col("span").is_null(), pl.col("rank").is_in(ranks))

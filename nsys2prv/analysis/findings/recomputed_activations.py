@@ -14,6 +14,7 @@ from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.spans import time_in
 from nsys2prv.model.units import text_ms
 
@@ -104,7 +105,7 @@ def _recomputed(case: Case) -> pl.DataFrame:
         return every.clear()
     ordered = (
         every.drop_nulls(["caller_row", "launched", "number", "shape"])
-        .filter(~pl.col("name").cast(pl.String).str.contains(OVER_LISTS))
+        .filter(~text_contains("name", OVER_LISTS))
         .sort("task", "caller_row", "launched")
     )
     distinct = ordered.select(_KERNEL).unique(maintain_order=True).with_row_index("kernel")

@@ -22,6 +22,7 @@ from nsys2prv.analysis.facts.thresholds import (
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import KERNEL
 from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.analysis.work_attributes import blocks_of, registers_of, shared_of, threads_of
 from nsys2prv.model.units import bytes_text, text_ms
 from nsys2prv.model.words import short
@@ -116,7 +117,7 @@ def _few_threads(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     resources, multiprocessors = pl.col("resources"), pl.col("multiprocessors")
     blocks = (pl.col("blocks") + multiprocessors - 1) // multiprocessors
     measured = kernels.filter(resources.is_not_null(), pl.col("warps") > 0).with_columns(held=blocks * _warps())
-    few = measured.filter(pl.col("held") <= FEW_WARPS.value, ~pl.col("family").cast(pl.String).str.contains(PRODUCTS))
+    few = measured.filter(pl.col("held") <= FEW_WARPS.value, ~text_contains("family", PRODUCTS))
     few = _alone(few, case.run.work.filter(pl.col("kind") == KERNEL))
     if few.is_empty() or case.share_of_compute(float(few["ns"].sum())) < OCCUPANCY_SHARE.value:
         return
@@ -160,9 +161,7 @@ def _low(case: Case, kernels: pl.DataFrame) -> Iterator[Finding]:
     measured = kernels.filter(
         pl.col("resources").is_not_null(), pl.col("warps") > 0, pl.col("blocks") >= pl.col("multiprocessors")
     ).with_columns(occupancy=_occupancy())
-    low = measured.filter(
-        pl.col("occupancy") < LOW_OCCUPANCY.value, ~pl.col("family").cast(pl.String).str.contains(PRODUCTS)
-    )
+    low = measured.filter(pl.col("occupancy") < LOW_OCCUPANCY.value, ~text_contains("family", PRODUCTS))
     if low.is_empty() or case.share_of_compute(float(low["ns"].sum())) < OCCUPANCY_SHARE.value:
         return
     resources = pl.col("resources")

@@ -10,6 +10,7 @@ from nsys2prv.analysis.frames import COPY, Run
 from nsys2prv.analysis.graph.instants import NO_INSTANT, known_instants
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import length, whole_with_ns
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.source import CLOCK_SLACK
 from nsys2prv.intervals.spans import Spans, inside
 from nsys2prv.model.schemas import to_schema
@@ -74,7 +75,7 @@ def blocking_shares(run: Run, window: Spans) -> dict[int, float]:
 def share_of_graphs(run: Run, window: Spans) -> float:
     """Return the share of the kernels and graphs of a window that launches of CUDA graphs start; 0 without any."""
     started = _launched(run, window).select("launched", row="caller_row")
-    of_graphs = (pl.col("kind") == "cuda") & pl.col("name").cast(pl.String).str.contains(GRAPH_LAUNCH)
+    of_graphs = (pl.col("kind") == "cuda") & text_contains("name", GRAPH_LAUNCH)
     calls = run.calls.filter(of_graphs).select("row", launched="start")
     return started.join(calls, on=["row", "launched"], how="semi").height / max(started.height, 1)
 

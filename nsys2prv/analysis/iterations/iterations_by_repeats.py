@@ -8,6 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import GRAPH, KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.iterations.phases import OCCURRENCE
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.mpi.mpi import CALL_CLASSES
 from nsys2prv.families.mpi.mpi_messages import TAKES_MESSAGE
 from nsys2prv.model.schemas import to_schema
@@ -46,7 +47,7 @@ def find_repeats(run: Run) -> Repeats | None:
 
 def _device_work(run: Run) -> pl.DataFrame:
     launched = run.work.drop_nulls("launched")
-    of_optimizer, kind = pl.col("family").cast(pl.String) == OPTIMIZER, pl.col("kind")
+    of_optimizer, kind = pl.col("family") == OPTIMIZER, pl.col("kind")
     of_milestone = milestone_kind(of_optimizer, kind == GRAPH, kind == NCCL, kind == KERNEL)
     work = launched.with_columns(of_milestone, process="task")
     return to_schema(work, LAUNCHED_WORK)
@@ -54,9 +55,8 @@ def _device_work(run: Run) -> pl.DataFrame:
 
 def _calls(run: Run) -> pl.DataFrame:
     """Return the calls of MPI that may be milestones: collectives, and those that end when a message has come."""
-    name = pl.col("name").cast(pl.String)
     patterns = zip(CALLS_OF_MPI, (CALL_CLASSES["collective"], TAKES_MESSAGE), strict=True)
-    kind = pl.coalesce(pl.when(name.str.contains(pattern)).then(number) for number, pattern in patterns)
-    calls = run.calls.filter(pl.col("kind").cast(pl.String) == MPI).with_columns(kind=kind).drop_nulls("kind")
+    kind = pl.coalesce(pl.when(text_contains("name", pattern)).then(number) for number, pattern in patterns)
+    calls = run.calls.filter(pl.col("kind") == MPI).with_columns(kind=kind).drop_nulls("kind")
     calls = calls.with_columns(process="task", launched="start", bytes=None)
     return to_schema(calls, LAUNCHED_WORK)

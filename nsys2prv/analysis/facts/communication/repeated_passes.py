@@ -13,6 +13,7 @@ from nsys2prv.analysis.facts.long_steps import steps_of_ranks
 from nsys2prv.analysis.facts.thresholds import LOW, OF_FORWARD, SAME_REDUCTION
 from nsys2prv.analysis.frames import GRAPH, KERNEL
 from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.analysis.text_columns import text_contains
 
 # PyTorch's threads of backward passes, in which DistributedDataParallel reduces gradients.
 BACKWARD = "pt_autograd"
@@ -119,7 +120,7 @@ def _with_passes(case: Case, own: pl.DataFrame, forward: pl.Expr) -> pl.DataFram
 
 def _one_optimizer(case: Case, by_step: pl.DataFrame) -> bool:
     """Return True if kernels of an optimizer run in each iteration, and none between its backward passes."""
-    named = case.run.work.filter(pl.col("name").cast(pl.String).str.contains(OPTIMIZER))
+    named = case.run.work.filter(text_contains("name", OPTIMIZER))
     launched = named.select("task", "launched").drop_nulls()
     for (task,), steps in by_step.group_by("task"):
         times = launched.filter(pl.col("task") == task)["launched"].sort().to_numpy()

@@ -19,7 +19,7 @@ def advice_on_shared_norms(case: Case) -> str:
     masks, for which the host waits (torch/nn/modules/_functions.py). BatchNorm loses accuracy with fewer than 16
     samples (Wu and He 2018, Group Normalization).
     """
-    merged = case.kernels.filter(pl.col("name").cast(pl.String) == MERGED)
+    merged = case.kernels.filter(pl.col("name") == MERGED)
     times = round(merged.height / max(merged["device"].n_unique(), 1) / case.step_count)
     if not times or not (case.run.work["kind"] == NCCL).any():
         return ""

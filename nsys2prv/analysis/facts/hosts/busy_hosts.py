@@ -26,13 +26,13 @@ from nsys2prv.analysis.facts.hosts.long_calls import (
 )
 from nsys2prv.analysis.facts.hosts.round_trips import advice_on_round_trips
 from nsys2prv.analysis.facts.thresholds import COMPUTING, IN_COPIES
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.units import text_ms
 
-_NAME = pl.col("name").cast(pl.String)
 # Calls that return when their copy is done.
-BLOCKING_COPY = _NAME.str.contains(LAUNCHING[DeviceKind.COPY]) & ~_NAME.str.contains("Async|Batch")
+BLOCKING_COPY = text_contains("name", LAUNCHING[DeviceKind.COPY]) & ~text_contains("name", "Async|Batch")
 # Title and advice of a finding.
 Told = tuple[str, str]
 

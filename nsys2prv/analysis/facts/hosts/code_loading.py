@@ -10,6 +10,7 @@ from nsys2prv.analysis.facts.common_advice import CommonAdvice, parts_on
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.thresholds import NAMED_FUNCTION, ONE_PLACE, RECURS
+from nsys2prv.analysis.text_columns import text_contains
 
 KEEP_SHAPES = Words(
     general="Keep shapes the same (pad, or sort into a few sizes), so that no kernel is compiled or tried again, and "
@@ -85,7 +86,7 @@ def advice_on_compiling(case: Case, seen: Seen) -> str:
 
 def has_ffts(case: Case) -> bool:
     """Return True if kernels of FFTs run in the window."""
-    return bool((case.kernels["class"].cast(pl.String) == FFT).any())
+    return bool((case.kernels["class"] == FFT).any())
 
 
 @once
@@ -138,5 +139,4 @@ def long_ones_load(case: Case) -> bool:
 
 def _loads(case: Case) -> pl.DataFrame:
     """Return the calls that load code."""
-    names = pl.col("name").cast(pl.String)
-    return case.run.calls.filter(pl.col("kind") == "cuda", names.str.contains(LOADS))
+    return case.run.calls.filter(pl.col("kind") == "cuda", text_contains("name", LOADS))

@@ -8,8 +8,9 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.long_calls import calls_meanwhile
 from nsys2prv.analysis.facts.thresholds import MANY_GRAPHS, PART_PLACE, RECURS
+from nsys2prv.analysis.text_columns import text_contains
 
-INSTANTIATES = pl.col("name").cast(pl.String).str.contains(r"^cu(?:da)?GraphInstantiate")
+INSTANTIATES = text_contains("name", r"^cu(?:da)?GraphInstantiate")
 KEEP = Words(
     general="Launch one again, and change it by cudaGraphExecUpdate.",
     pytorch="Launch one again (replay()), and copy new input into the tensors that it reads.",

@@ -56,9 +56,7 @@ def _between_copies(work: pl.DataFrame, nexts: Indices) -> NDArray[np.bool_]:
     `nexts`: see Gaps.before. Copies to the host in a row count together.
     """
     ordered = work.select("device", "name", "bytes").sort("device", maintain_order=True)
-    ordered = ordered.with_columns(
-        back=pl.col("name").cast(pl.String) == TO_DEVICE, out=pl.col("name").cast(pl.String) == TO_HOST
-    )
+    ordered = ordered.with_columns(back=pl.col("name") == TO_DEVICE, out=pl.col("name") == TO_HOST)
     row = pl.struct("device", "out").rle_id()
     ordered = ordered.with_columns(data=pl.col("out") & (pl.col("bytes").sum().over(row) > VALUE_BYTES.value))
     same = ordered["device"] == ordered["device"].shift(1)

@@ -10,6 +10,7 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.launchers import calls_in_gaps
 from nsys2prv.analysis.facts.thresholds import LONG_CALL, ONE_PLACE
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.model.device_kinds import DeviceKind
 
@@ -50,7 +51,7 @@ def long_call(case: Case, starved: float) -> LongCall | None:
 
     `starved`: that time (ns of an iteration, the mean).
     """
-    of_cuda = (pl.col("kind") == "cuda") & ~pl.col("name").cast(pl.String).str.contains(OF_OTHER_FINDINGS)
+    of_cuda = (pl.col("kind") == "cuda") & ~text_contains("name", OF_OTHER_FINDINGS)
     by_name = calls_meanwhile(case, of_cuda)
     if by_name.is_empty() or by_name["each_ns"][0] < ONE_PLACE.value * starved:
         return None

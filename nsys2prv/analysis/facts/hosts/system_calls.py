@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, see_samples
+from nsys2prv.analysis.text_columns import text_contains
 
 # Calls that open, write and close files. Reads also wait for pipes and sockets.
 FILE_CALLS = re.compile(r"(?:f?open|f?close|p?writev?2?|fwrite|fsync|fdatasync|fflush|ftruncate)(?:at|64)?$")
@@ -76,8 +77,7 @@ def _of_a_process(case: Case, name: str, rank: int | None) -> bool:
     calls = case.kept_calls(
         case.run.calls.filter(pl.col("row").is_in(pl.Series(case.launchers.rows).implode()), of_rank)
     )
-    calls = calls.with_columns(pl.col("name").cast(pl.String))
-    waits = (pl.col("kind") == "os") & pl.col("name").str.contains(f"^{WAITS_FOR_PROCESS.pattern}")
+    waits = (pl.col("kind") == "os") & text_contains("name", f"^{WAITS_FOR_PROCESS.pattern}")
     nexts = calls.select("row", next="start", waits=waits, of_cuda=pl.col("kind") == "cuda")
     nexts = nexts.filter(pl.col("waits") | pl.col("of_cuda")).sort("next")
     own = calls.filter(pl.col("kind") == "os", pl.col("name") == name).sort("end")

@@ -85,7 +85,7 @@ def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
     `usually`: those in iterations that are not long.
     """
     own = case.run.work.filter(pl.col("kind") == COPY, task=case.run.task_by_rank[rank])
-    to_host = own.filter(pl.col("name").cast(pl.String) == TO_HOST)
+    to_host = own.filter(pl.col("name") == TO_HOST)
     covered = case.usual_time() if usually else kept_time(case.analysis)
     of_data = (case.cut(to_host, covered)["bytes"] > VALUE_BYTES.value).mean()
     return isinstance(of_data, float) and of_data >= DATA_COPIES.value
@@ -114,7 +114,7 @@ def _iterations_with_copies(case: Case, rank: int) -> int:
     """Return in how many iterations of the window a rank copies data to its host."""
     data = (pl.col("kind") == COPY) & (pl.col("bytes") > VALUE_BYTES.value)
     own = case.run.work.filter(data, task=case.run.task_by_rank[rank])
-    copies = own.filter(pl.col("name").cast(pl.String) == TO_HOST).select("start").sort("start")
+    copies = own.filter(pl.col("name") == TO_HOST).select("start").sort("start")
     placed = copies.join_asof(step_begins(case.analysis), left_on="start", right_on="begin", strategy="backward")
     return placed.drop_nulls("number").filter("steady").select("repeat", "number").n_unique()
 

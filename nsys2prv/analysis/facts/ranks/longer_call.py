@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.hosts.system_calls import FILE_CALLS, PROCESS_CALLS, SLEEPS
 from nsys2prv.analysis.host import main_rows
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
 
@@ -32,9 +33,10 @@ def longer_call(case: Case, rank: int) -> LongerCall | None:
     """
     run, task = case.run, case.run.task_by_rank[rank]
     others = [other for other in run.rank_tasks if other != task]
-    name = pl.col("name").cast(pl.String)
-    own = run.calls.filter(pl.col("kind") == "os", name.str.contains(OWN_CALLS), pl.col("row").is_in(_threads(case)))
-    sums = _without_waits(case, case.kept_calls(own)).group_by("task", name).agg(pl.col("ns").sum())
+    of_system = (pl.col("kind") == "os") & text_contains("name", OWN_CALLS)
+    own = run.calls.filter(of_system, pl.col("row").is_in(_threads(case)))
+    by_name = _without_waits(case, case.kept_calls(own)).group_by("task", pl.col("name").cast(pl.String))
+    sums = by_name.agg(pl.col("ns").sum())
     of_rank = sums.filter(task=task)
     if of_rank.is_empty() or not others:
         return None

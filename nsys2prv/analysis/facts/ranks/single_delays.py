@@ -12,6 +12,7 @@ from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.garbage import advice_on_garbage, garbage_collection
 from nsys2prv.analysis.facts.hosts.long_calls import KEEP
 from nsys2prv.analysis.facts.thresholds import MOST_OF_DELAY
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.device_kinds import DeviceKind
@@ -58,10 +59,9 @@ def unusual_call(case: Case, rank: int, iteration: Span, delay_ns: int) -> Singl
     or more.
     """
     rows = case.run.work.filter(task=case.run.task_by_rank[rank])["caller_row"].drop_nulls().unique()
-    name = pl.col("name").cast(pl.String)
     calls = case.run.calls.filter(
-        pl.col("kind") == "cuda", pl.col("row").is_in(rows.implode()), ~name.str.contains(WAITING_CALLS)
-    ).select("start", name=name, ns=pl.col("end") - pl.col("start"))
+        pl.col("kind") == "cuda", pl.col("row").is_in(rows.implode()), ~text_contains("name", WAITING_CALLS)
+    ).select("start", pl.col("name").cast(pl.String), ns=pl.col("end") - pl.col("start"))
     steps = case.analysis.iterations.filter("steady", rank=rank).select(step="start_ns").sort("step")
     placed = calls.sort("start").join_asof(steps, left_on="start", right_on="step", check_sortedness=False)
     longest = placed.drop_nulls("step").group_by("name", "step").agg(pl.col("ns").max())

@@ -119,7 +119,7 @@ def _stray(case: Case, strays: pl.DataFrame) -> pl.DataFrame:
     own = case.run.work.filter(pl.col("task").is_in(strays["task"].implode())).join(
         there, on=["task", "device"], how="left", maintain_order="left"
     )
-    copy = pl.col("name").cast(pl.String) == BETWEEN_DEVICES
+    copy = pl.col("name") == BETWEEN_DEVICES
     return own.with_columns(copy=copy, stray=pl.col("stray").fill_null(False) & ~copy)
 
 
