@@ -8,9 +8,10 @@ import polars as pl
 from nsys2prv.analysis.frames import TEXT, Run
 from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.edges import EdgeKind
-from nsys2prv.analysis.interval_frames import parts_by
+from nsys2prv.analysis.interval_frames import covered
 from nsys2prv.analysis.iterations.phases import phase_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
+from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, overlapping
 
 # Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
@@ -66,26 +67,24 @@ def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:
     `named`: `by`, start, end and name. Intervals of one `by` do not overlap with each other, or in parts that matter
     little.
     """
-    found = pl.repeat(None, pieces.height, dtype=pl.String, eager=True).alias("name")
-    own = parts_by(named, by)
-    for key, part in parts_by(pieces.with_row_index("at"), by).items():
-        if key in own:
-            at, name = _longest_overlaps(part, own[key].sort("start", "end"))
-            found = found.scatter(at, name.cast(pl.String))
-    return found
-
-
-def _longest_overlaps(pieces: pl.DataFrame, named: pl.DataFrame) -> tuple[pl.Series, pl.Series]:
-    """Return `at` of the pieces that one name fills, and the names."""
-    sides = (Spans(*(frame[c].to_numpy() for c in ("start", "end"))) for frame in (pieces, named))
+    groups = pieces[by].unique().sort()
+    intervals = named.filter(pl.col(by).is_in(groups.implode())).sort(by, "start", "end")
+    names = pl.repeat(None, pieces.height, dtype=pl.String, eager=True).alias("name")
+    if intervals.is_empty():
+        return names
+    axis = axis_over(covered(pieces), len(groups))
+    sides = []
+    for frame in (pieces, intervals):
+        group = np.searchsorted(groups, frame[by])
+        sides.append(Spans(*(axis.at(group, frame[c].to_numpy()) for c in ("start", "end"))))
     piece, over = overlapping(*sides)
-    pairs = pieces.select("at", low="start", high="end")[piece].hstack(named.select("start", "end", "name")[over])
+    pairs = pieces.select(low="start", high="end")[piece].hstack(intervals.select("start", "end", "name")[over])
     inside = pl.min_horizontal("end", "high") - pl.max_horizontal("start", "low")
     sums = (
-        pairs.with_columns(inside=inside.clip(0))
+        pairs.with_columns(at=pl.Series(piece), inside=inside.clip(0))
         .group_by("at", "name", maintain_order=True)
         .agg(pl.col("inside").sum(), (pl.col("high") - pl.col("low")).first().alias("length"))
     )
     longest = sums.sort("inside", descending=True, maintain_order=True).unique("at", keep="first", maintain_order=True)
-    filled = longest.filter(pl.col("inside") >= LEAST_FILLED_SHARE * pl.col("length")).sort("at")
-    return filled["at"], filled["name"]
+    filled = longest.filter(pl.col("inside") >= LEAST_FILLED_SHARE * pl.col("length"))
+    return names.scatter(filled["at"], filled["name"].cast(pl.String))
