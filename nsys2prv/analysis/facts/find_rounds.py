@@ -24,7 +24,7 @@ class Rounds(NamedTuple):
 
 def rounds_of_streams(ordered: pl.DataFrame) -> tuple[Rounds, ...]:
     """Return the rounds that streams repeat in an iteration. `ordered`: see kernels_in_order."""
-    numbered = ordered.select(pl.col("name").rank("dense"), pl.struct("device", "row", "repeat", "number").rle_id())
+    numbered = ordered.select(pl.col("name").to_physical(), pl.struct("device", "row", "repeat", "number").rle_id())
     return tuple(find_rounds(*(numbers.to_numpy() for numbers in numbered)))
 
 

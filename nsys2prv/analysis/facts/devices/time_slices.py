@@ -85,15 +85,16 @@ def _paused(work: pl.DataFrame, steps: int) -> pl.DataFrame:
     """
     alike = ["device", "name", "shape"]
     usual, count = pl.col("ns").median().over(alike), pl.len().over(alike)
-    ordered = work.select(*alike, "task", "start", "ns").sort(*alike, "start")
-    known = ordered.with_columns(usual=usual, count=count, nth=pl.int_range(pl.len()).over(alike))
+    # Work comes in order of start.
+    known = work.select(*alike, "task", "start", "ns").with_columns(usual=usual, count=count)
     if steps >= FEWEST_PLACES.value:
         in_step = (pl.col("count") / steps).round().cast(pl.Int64).clip(lower_bound=1)
-        place = known.with_columns(place=pl.col("nth") % in_step)
+        place = known.with_columns(place=pl.int_range(pl.len()).over(alike) % in_step)
         known = place.with_columns(usual=pl.max_horizontal("usual", pl.col("ns").median().over(*alike, "place")))
     lost = pl.col("ns") - pl.col("usual")
-    return known.filter(
+    paused = known.filter(
         pl.col("count") >= FEWEST_LAUNCHES.value,
         lost >= SHORTEST_SLICE.value,
         lost >= OF_SHORT_KERNELS.value * pl.col("usual"),
-    ).select("device", "task", "name", "start", lost=lost)
+    )
+    return paused.sort(*alike, "start").select("device", "task", "name", "start", lost=lost)
