@@ -16,11 +16,11 @@ from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.find_rounds import Rounds, rounds_of_streams
 from nsys2prv.analysis.facts.framework import Framework, framework_of
-from nsys2prv.analysis.facts.gaps import Gaps, idle_gaps, kept_time, starved_time
+from nsys2prv.analysis.facts.gaps import DeviceWork, Gaps, device_work, idle_gaps, kept_time, starved_time
 from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.launchers import Launchers, find_launchers
 from nsys2prv.analysis.facts.long_steps import LongSteps, long_steps, step_begins
-from nsys2prv.analysis.facts.starved import starved
+from nsys2prv.analysis.facts.starved import BlockedHosts, blocked_hosts, starved
 from nsys2prv.analysis.facts.thresholds import BLOCKED, ON_PATH
 from nsys2prv.analysis.facts.timed_kernels import TimedKernels, find_timed
 from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
@@ -77,11 +77,12 @@ class Case:
     without any; `kernels`: those of the window (WORK without what only copies and collectives have), whole, with `ns`
     in it and `work`, their row of Run.work; `ordered`: these in order of each stream (see kernels_in_order); `rounds`:
     of those, that streams repeat; `kernels_ns`: the lengths of all kernels in the window together, more than the time
-    of compute where several run at once; `launchers`: the threads that launch; `starved`: STARVED; `timed`: kernels
-    that are launched to be timed, whose time is no part of `starved`; `long_steps`: iterations that take much longer
-    than others; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank; `host_waits`:
-    time (ns of an iteration) by rank in which a host thread waits for its device or for others; `framework`: in whose
-    words advice is given.
+    of compute where several run at once; `launchers`: the threads that launch; `device_work`: when devices work;
+    `blocked`: when hosts cannot launch; `begins`: BEGIN of the iterations; `starved`: STARVED; `timed`: kernels that
+    are launched to be timed, whose time is no part of `starved`; `long_steps`: iterations that take much longer than
+    others; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank; `host_waits`: time
+    (ns of an iteration) by rank in which a host thread waits for its device or for others; `framework`: in whose words
+    advice is given.
     """
 
     analysis: Analysis
@@ -92,6 +93,9 @@ class Case:
     rounds: tuple[Rounds, ...]
     kernels_ns: int
     launchers: Launchers
+    device_work: DeviceWork
+    blocked: BlockedHosts
+    begins: pl.DataFrame
     starved: pl.DataFrame
     timed: TimedKernels
     long_steps: LongSteps
@@ -158,7 +162,7 @@ class Case:
 
     def idle_gaps(self, covered: Spans) -> Gaps:
         """Return the idle times of devices within some time (ns of the trace), but not between timed kernels."""
-        return idle_gaps(self.analysis, covered, self.timed.devices)
+        return idle_gaps(self.device_work, covered, self.timed.devices)
 
     def slack(self, ranks: Iterable[int]) -> float:
         """Return how long the hosts of ranks wait (ns of an iteration, the median)."""
@@ -280,7 +284,8 @@ def case_of(analysis: Analysis) -> Case:
     kernels = _kernels(analysis)
     ordered = kernels_in_order(analysis, kernels)
     rounds = rounds_of_streams(ordered)
-    timed = find_timed(analysis, ordered, rounds)
+    timed, work = find_timed(analysis, ordered, rounds), device_work(analysis)
+    blocked, idle = blocked_hosts(analysis, launchers, work), idle_gaps(work, starved_time(window), timed.devices)
     return Case(
         analysis=analysis,
         step_count=count,
@@ -290,7 +295,10 @@ def case_of(analysis: Analysis) -> Case:
         rounds=rounds,
         kernels_ns=_kernels_ns(analysis),
         launchers=launchers,
-        starved=starved(analysis, launchers, begins, idle_gaps(analysis, starved_time(window), timed.devices)),
+        device_work=work,
+        blocked=blocked,
+        begins=begins,
+        starved=starved(blocked, launchers, begins, idle),
         timed=timed,
         long_steps=long_steps(analysis, begins),
         exposed=_exposed(analysis),

@@ -12,8 +12,23 @@ from nsys2prv.analysis.frames import NO_DEVICE
 from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
-from nsys2prv.intervals.spans import Spans, difference, one_span, union
+from nsys2prv.intervals.spans import Spans, Times, difference, one_span, union
 from nsys2prv.run.steady import Window
+
+
+class DeviceWork(NamedTuple):
+    """When the devices of a run work, on an axis of the devices.
+
+    `users`: device and task; `launched`: device, launched, caller_row and `goes_on` (it is of the launch before it) of
+    each activity, in order of the axis, with a row of no device at the end; `starts`: when these start; `busy`: when
+    devices work.
+    """
+
+    axis: Axis
+    users: pl.DataFrame
+    launched: pl.DataFrame
+    starts: Times
+    busy: Spans
 
 
 class Gaps(NamedTuple):
@@ -28,38 +43,47 @@ class Gaps(NamedTuple):
     found: pl.DataFrame
 
 
-def idle_gaps(analysis: Analysis, covered: Spans, timed: Spans) -> Gaps:
+def device_work(analysis: Analysis) -> DeviceWork:
+    """Find when the devices of a run work."""
+    work, axis = analysis.run.work, run_axis(analysis, len(analysis.run.devices))
+    launch = ("device", "launched", "caller_row")
+    # Work comes in order of start.
+    ordered = work.select("start", *launch).sort("device", maintain_order=True)
+    same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(1) for c in launch)
+    none = pl.DataFrame({"device": [NO_DEVICE], "launched": [None], "caller_row": [None], "goes_on": [False]})
+    return DeviceWork(
+        axis=axis,
+        users=work.select("device", "task").unique().sort("device", "task"),
+        launched=pl.concat([ordered.select(*launch, goes_on=same.fill_null(False)), none]),
+        starts=axis.at(ordered["device"].to_numpy(), ordered["start"].to_numpy()),
+        busy=covered_by(axis, work, "device"),
+    )
+
+
+def idle_gaps(work: DeviceWork, covered: Spans, timed: Spans) -> Gaps:
     """Return the idle times of the devices within some time, such as `kept_time` (ns of the trace).
 
     `timed`: when devices only time kernels, on an axis of the devices: they lack no work then.
     """
-    run = analysis.run
-    users = run.work.select("device", "task").unique().sort("device", "task")
-    axis = run_axis(analysis, len(run.devices))
-    return Gaps(axis, users, _gaps(run.work, users, axis, difference(axis.spread(covered), timed)))
+    return Gaps(work.axis, work.users, _gaps(work, difference(work.axis.spread(covered), timed)))
 
 
-def _gaps(work: pl.DataFrame, users: pl.DataFrame, axis: Axis, whole: Spans) -> pl.DataFrame:
+def _gaps(work: DeviceWork, whole: Spans) -> pl.DataFrame:
     """Return start and until of each idle time, on the axis: its begin, and when the host had launched the next work.
 
     Also `caller_row` and `before` (see Gaps). Devices without work have none.
     """
-    # Between two activities of one launch, as nodes of a graph, the host has nothing left to launch.
-    same = pl.all_horizontal(pl.col(c) == pl.col(c).shift(1) for c in ("device", "launched", "caller_row"))
-    columns = ("device", "launched", "caller_row", "goes_on")
-    # Work comes in order of start.
-    ordered = work.select("start", *columns[:3]).sort("device", maintain_order=True)
-    ordered = ordered.with_columns(goes_on=same.fill_null(False))
-    idle = difference(whole, covered_by(axis, work, "device"))
-    used = np.isin(axis.group(idle.start), users["device"].to_numpy())
+    axis, idle = work.axis, difference(whole, work.busy)
+    used = np.isin(axis.group(idle.start), work.users["device"].to_numpy())
     idle = Spans(idle.start[used], idle.end[used])
     device = axis.group(idle.start)
-    at = np.searchsorted(axis.at(ordered["device"].to_numpy(), ordered["start"].to_numpy()), idle.end, side="left")
-    none = pl.DataFrame({"device": [NO_DEVICE], "launched": [None], "caller_row": [None], "goes_on": [False]})
-    nexts = pl.concat([ordered.select(columns), none])[at].with_columns(own=pl.Series(device))
-    known = nexts.select(pl.when(pl.col("device") == pl.col("own")).then(c).alias(c) for c in columns[1:])
+    at = np.searchsorted(work.starts, idle.end, side="left")
+    nexts = work.launched[at].with_columns(own=pl.Series(device))
+    own = pl.col("device") == pl.col("own")
+    known = nexts.select(pl.when(own).then(c).alias(c) for c in ("launched", "caller_row", "goes_on"))
     launched = known["launched"]
-    # A launch takes a while to reach the device, which is part of it.
+    # A launch takes a while to reach the device, which is part of it. Between two activities of one launch, as nodes of
+    # a graph, the host has nothing left to launch.
     at_once = (pl.col("end") - pl.col("launched") <= LONGEST_EXPLAINED_LAG_NS) & ~pl.col("goes_on")
     until = pl.when(at_once).then("end").otherwise(pl.col("launched").clip(pl.col("start"), pl.col("end")))
     times = {"start": axis.time(idle.start), "end": axis.time(idle.end)}

@@ -5,11 +5,13 @@ Unlike IDLE_CAUSES, STARVED includes the time between iterations, and gives each
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.facts.gaps import Gaps
+from nsys2prv.analysis.facts.gaps import DeviceWork, Gaps
 from nsys2prv.analysis.facts.launchers import Launchers, time_in_system
 from nsys2prv.analysis.facts.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI
@@ -44,24 +46,41 @@ PARTS = ("load", "allocating", "system", "synchronized", "launching")
 IS_ALLOCATION = (pl.col("kind") == "cuda") & text_contains("name", MANAGING_MEMORY)
 
 
-def starved(analysis: Analysis, launchers: Launchers, begins: pl.DataFrame, idle: Gaps) -> pl.DataFrame:
+class BlockedHosts(NamedTuple):
+    """When all tasks that use a device load data, are in MPI, allocate, or wait for devices, on an axis of the devices.
+
+    Of the first three a time counts once, for the first of them: memory that is allocated to load data is loading.
+    """
+
+    load: Spans
+    mpi: Spans
+    allocation: Spans
+    synchronization: Spans
+
+
+def blocked_hosts(analysis: Analysis, launchers: Launchers, work: DeviceWork) -> BlockedHosts:
+    """Find when hosts cannot launch."""
+    calls = analysis.run.calls
+    waits = pl.concat([analysis.explanation.device_waits, launchers.value_waits])
+    every = (load_ranges(analysis), calls.filter(kind=MPI), calls.filter(IS_ALLOCATION), waits)
+    load, mpi, allocation, synchronization = (_together(work.axis, work.users, own) for own in every)
+    in_mpi = difference(mpi, load)
+    return BlockedHosts(load, in_mpi, difference(difference(allocation, load), in_mpi), synchronization)
+
+
+def starved(blocked: BlockedHosts, launchers: Launchers, begins: pl.DataFrame, idle: Gaps) -> pl.DataFrame:
     """Return STARVED for each device and iteration of the window; without iterations for the window.
 
     `begins`: see step_begins; `idle`: of the time that counts, as `starved_time`.
     """
-    return _by_iteration(parts_of_gaps(analysis, launchers, idle), begins, idle.users["device"].unique().sort())
+    return _by_iteration(parts_of_gaps(blocked, launchers, idle), begins, idle.users["device"].unique().sort())
 
 
-def parts_of_gaps(analysis: Analysis, launchers: Launchers, idle: Gaps) -> pl.DataFrame:
+def parts_of_gaps(blocked: BlockedHosts, launchers: Launchers, idle: Gaps) -> pl.DataFrame:
     """Return PARTS of each idle time (ns), with its device and start (ns of the trace), in order of `idle.found`."""
-    axis, users, gaps = idle
-    blocked = {kind: _together(axis, users, own) for kind, own in _blocked(analysis, launchers).items()}
-    # A time counts once: memory that is allocated to load data is loading.
-    in_load = _together(axis, users, load_ranges(analysis))
-    in_mpi = difference(blocked["mpi"], in_load)
-    in_allocation = difference(difference(blocked["allocation"], in_load), in_mpi)
-    load, mpi, allocating = (_inside(spans, gaps) for spans in (in_load, in_mpi, in_allocation))
-    waited, system = _wait_before(blocked["synchronization"], gaps), time_in_system(launchers, idle)
+    axis, _, gaps = idle
+    load, mpi, allocating = (_inside(spans, gaps) for spans in (blocked.load, blocked.mpi, blocked.allocation))
+    waited, system = _wait_before(blocked.synchronization, gaps), time_in_system(launchers, idle)
     rest = pl.col("until") - pl.col("start") - pl.sum_horizontal("load", "mpi", "allocating")
     timed = (
         gaps.with_columns(load=load, mpi=mpi, allocating=allocating, waited=waited, system=system)
@@ -150,16 +169,6 @@ def _all_over(start: Times, end: Times, needed: Indices) -> Spans:
     change, depth = change[order], np.cumsum(step[order])
     begins = np.flatnonzero((depth == np.tile(needed, 2)[order]) & (step[order] > 0))
     return Spans(change[begins], change[begins + 1])
-
-
-def _blocked(analysis: Analysis, launchers: Launchers) -> dict[str, pl.DataFrame]:
-    """Return by kind the calls of any thread that are in MPI, wait for a device, or allocate: columns of CALLS."""
-    calls = analysis.run.calls
-    return {
-        "mpi": calls.filter(kind=MPI),
-        "synchronization": pl.concat([analysis.explanation.device_waits, launchers.value_waits]),
-        "allocation": calls.filter(IS_ALLOCATION),
-    }
 
 
 def _by_iteration(gaps: pl.DataFrame, begins: pl.DataFrame, devices: pl.Series) -> pl.DataFrame:

@@ -12,7 +12,6 @@ from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
-from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.facts.starved import parts_of_gaps
 from nsys2prv.analysis.facts.thresholds import COMPUTING, GAINED, NEARLY_ALL, ONE_PLACE, VALUE_BYTES
 from nsys2prv.analysis.frames import TO_DEVICE, TO_HOST
@@ -37,8 +36,8 @@ def trips_over_hosts(case: Case) -> pl.DataFrame:
     compute. Copies of single values do not count: programs read a loss, and then copy the next batch. Without
     iterations there are no rows: a program may read its results once, and go on.
     """
-    gaps, begins = case.idle_gaps(kept_time(case.analysis)), step_begins(case.analysis)
-    parts = parts_of_gaps(case.analysis, case.launchers, gaps)
+    gaps, begins = case.idle_gaps(kept_time(case.analysis)), case.begins
+    parts = parts_of_gaps(case.blocked, case.launchers, gaps)
     ranks = pl.DataFrame({"rank": [one.rank for one in case.run.devices]}, schema={"rank": pl.Int64()})
     timed = parts.select("device", ns=pl.col("synchronized") + pl.col("launching"))
     timed = timed.hstack(ranks[timed["device"]])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.facts.gaps import idle_gaps, kept_time
+from nsys2prv.analysis.facts.gaps import device_work, idle_gaps, kept_time
 from nsys2prv.analysis.frames import SAMPLED, SampledFunctions
 from nsys2prv.analysis.idle.idle_gaps import activities_around
 from nsys2prv.errors import Nsys2prvError
@@ -45,7 +45,7 @@ def _counted(idle: pl.DataFrame, samples: pl.DataFrame) -> pl.DataFrame:
 
 def _idle_of_threads(analysis: Analysis, timed: Spans) -> pl.DataFrame:
     """Return row, start, until (ns of the trace), after and before of idle times, by the thread that launches next."""
-    axis, _, found = idle_gaps(analysis, kept_time(analysis), timed)
+    axis, _, found = idle_gaps(device_work(analysis), kept_time(analysis), timed)
     start, until = (found[name].to_numpy() for name in ("start", "until"))
     around = activities_around(analysis.run.work, axis, found["end"].to_numpy())
     begin = pl.Series(axis.time(start))

@@ -10,7 +10,6 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
-from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.facts.thresholds import DATA_COPIES, NEARLY_ALL, VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
 from nsys2prv.analysis.frames import COPY, TO_HOST
 
@@ -115,7 +114,7 @@ def _iterations_with_copies(case: Case, rank: int) -> int:
     data = (pl.col("kind") == COPY) & (pl.col("bytes") > VALUE_BYTES.value)
     own = case.run.work.filter(data, task=case.run.task_by_rank[rank])
     copies = own.filter(pl.col("name") == TO_HOST).select("start").sort("start")
-    placed = copies.join_asof(step_begins(case.analysis), left_on="start", right_on="begin", strategy="backward")
+    placed = copies.join_asof(case.begins, left_on="start", right_on="begin", strategy="backward")
     return placed.drop_nulls("number").filter("steady").select("repeat", "number").n_unique()
 
 
