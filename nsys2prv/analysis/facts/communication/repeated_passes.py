@@ -12,7 +12,7 @@ from nsys2prv.analysis.facts.communication.nccl_transfers import nccl_transfers
 from nsys2prv.analysis.facts.long_steps import steps_of_ranks
 from nsys2prv.analysis.facts.thresholds import LOW, OF_FORWARD, SAME_REDUCTION
 from nsys2prv.analysis.frames import GRAPH, KERNEL
-from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.analysis.interval_frames import at_longest, parts_by
 from nsys2prv.analysis.text_columns import text_contains
 
 # PyTorch's threads of backward passes, in which DistributedDataParallel reduces gradients.
@@ -106,10 +106,11 @@ def _with_passes(case: Case, own: pl.DataFrame, forward: pl.Expr) -> pl.DataFram
         check_sortedness=False,
     )
     ordered = ordered.filter(pl.col("launched") < pl.col("until"))
-    launches = case.run.work.filter(pl.col("kind").is_in([KERNEL, GRAPH]), forward, pl.col("launched").is_not_null())
-    parts = []
+    known = case.run.work.select("task", "caller_row", "launched", "kind").drop_nulls("launched")
+    launches = known.filter(pl.col("kind").is_in([KERNEL, GRAPH]), forward)
+    by_task, parts = parts_by(launches, "task"), []
     for (task,), part in ordered.group_by("task", maintain_order=True):
-        others = launches.filter(pl.col("task") == task)
+        others = by_task.get(task, launches.clear())
         # Of several threads the one with most launches: others may prepare data all along.
         most = others["caller_row"].mode().sort().head(1)
         times = others.filter(pl.col("caller_row").is_in(most.implode()))["launched"].sort().to_numpy()
@@ -122,8 +123,9 @@ def _one_optimizer(case: Case, by_step: pl.DataFrame) -> bool:
     """Return True if kernels of an optimizer run in each iteration, and none between its backward passes."""
     named = case.run.work.filter(text_contains("name", OPTIMIZER))
     launched = named.select("task", "launched").drop_nulls()
+    by_task = parts_by(launched, "task")
     for (task,), steps in by_step.group_by("task"):
-        times = launched.filter(pl.col("task") == task)["launched"].sort().to_numpy()
+        times = by_task.get(task, launched.clear())["launched"].sort().to_numpy()
         first, last = (np.searchsorted(times, steps[c].sort().to_numpy()) for c in ("first", "last"))
         # Between the last pass of each iteration and the first one of the next.
         if (first < last).any() or (last[:-1] >= first[1:]).any() or not len(times):
