@@ -20,7 +20,7 @@ from nsys2prv.analysis.facts.hosts.code_loading import common_loading
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_wait
-from nsys2prv.analysis.facts.hosts.waits_of_hosts import WAITING, copies_data, waits_by_rank, waits_more
+from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
     GAP,
@@ -173,9 +173,8 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
     of_one = waits_more(waits, most)
     whose = f"{waits[most]:,.0f} waits of rank {most}'s host" if of_one else f"{mean:,.0f} waits of the host"
     when = "in an iteration" if each else case.unit
-    return (
-        f"First remove the {whose} for the device {when} ({WAITING.of(case.framework)}): no CUDA graph can hold them. "
-    )
+    code = code_that_waits(case, most if of_one else None)
+    return f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
 
 
 def _single_gaps(case: Case) -> float:

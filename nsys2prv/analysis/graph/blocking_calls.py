@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from nsys2prv.analysis.frames import COPY, Run
+from nsys2prv.analysis.frames import COPY, TO_HOST, Run
 from nsys2prv.analysis.graph.device_waits import unrecorded_waits
 from nsys2prv.analysis.graph.full_queues import launches_into_full_queues
 from nsys2prv.analysis.graph.instants import NO_INSTANT, known_instants
@@ -40,12 +40,8 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
     waits = run.waits.filter(pl.col("kind").is_in([HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT]))
     every = waits.rename({"time": "start"})
     waits, copies = outside(every, polling), _launched_copies(run)
-    calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
     # Most calls do not block.
-    wanted = pl.concat([part.select("row", "start") for part in (waits, copies)]).unique().sort("row", "start")
-    called = known_instants(*wanted, *calls.select("row", "start")) != NO_INSTANT
-    calls = calls.drop("kind").filter(pl.Series(called))
-    calls = calls.unique(["row", "start"], keep="first", maintain_order=True)
+    calls = _cuda_calls(run, pl.concat([part.select("row", "start") for part in (waits, copies)]))
     waits = waits.join(calls, on=["row", "start"], maintain_order="left")
     waits = waits.with_columns(end="called_until", on=streams.of(waits["stream"]))
     by_event = pl.col("kind") == HOST_WAIT_EVENT
@@ -62,6 +58,26 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
         _blocking_polls(run, streams, polling, every),
     ]
     return pl.concat([to_schema(part, BLOCKING_CALL) for part in parts])
+
+
+def blocking_reads(run: Run) -> pl.DataFrame:
+    """Return task, row, start and end of calls that copy to a host and return when that is done; `call`: their names.
+
+    Such copies alone say that the host waits for what the device computed: those to a device return once staged.
+    """
+    reads = _launched_copies(run).filter(pl.col("name").cast(pl.String) == TO_HOST)
+    blocking = _blocking_copies(reads, _cuda_calls(run, reads.select("row", "start")))
+    return blocking.select("task", "row", "start", "end", "call")
+
+
+def _cuda_calls(run: Run, wanted: pl.DataFrame) -> pl.DataFrame:
+    """Return row, start (no two the same), `called_until` and `call` of the CUDA calls that begin at wanted instants.
+
+    `wanted`: row and start.
+    """
+    calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
+    called = known_instants(*wanted.unique().sort("row", "start"), *calls.select("row", "start")) != NO_INSTANT
+    return calls.drop("kind").filter(pl.Series(called)).unique(["row", "start"], keep="first", maintain_order=True)
 
 
 def _without_event(calls: pl.DataFrame) -> pl.DataFrame:
@@ -107,8 +123,9 @@ def until_staged(run: Run) -> Run:
 
 
 def _launched_copies(run: Run) -> pl.DataFrame:
-    """Return copies, with `work` (index in Run.work), `memory`, and row and start of the launching call."""
-    named = run.work.select("task", "kind", "end", "memory", row="caller_row", start="launched").with_row_index("work")
+    """Return copies, with `name`, `work` (index in Run.work), `memory`, and row and start of the launching call."""
+    columns = ("task", "kind", "name", "end", "memory")
+    named = run.work.select(*columns, row="caller_row", start="launched").with_row_index("work")
     return named.filter(pl.col("kind") == COPY, pl.col("row").is_not_null())
 
 

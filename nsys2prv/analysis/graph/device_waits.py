@@ -1,10 +1,11 @@
-"""Calls in which a host thread waits for its device. All analysis takes those of device_waits, but for four places:
+"""Calls in which a host thread waits for its device. All analysis takes those of device_waits, but for five places:
 
 - blocking_calls also takes copies, frees and launches that return only when device work is done. It looks for
   all work for which a host waits.
 - Case.host_waits of facts also takes MPI, other calls named Synchronize and long CUDA calls. It looks for all time
   that a host has to spare.
 - Facts on idle devices also take waits for values in calls of the system, see facts.value_waits.
+- Facts on waits that no CUDA graph can hold also take copies to hosts that block, see facts.waits_of_hosts.
 - Delays take only records of synchronization: a wait without a record is work of the host there, see delays._waiting.
 """
 

@@ -7,19 +7,33 @@ from statistics import median
 
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.case import Case, once
+from nsys2prv.analysis.facts.framework import Framework, Words
 from nsys2prv.analysis.facts.gaps import kept_time
-from nsys2prv.analysis.facts.thresholds import DATA_COPIES, NEARLY_ALL, VALUE_BYTES, WAITS_IN_GRAPH, WAITS_MORE
+from nsys2prv.analysis.facts.thresholds import (
+    DATA_COPIES,
+    NEARLY_ALL,
+    RECURS,
+    VALUE_BYTES,
+    WAITS_IN_GRAPH,
+    WAITS_MORE,
+)
 from nsys2prv.analysis.frames import COPY, TO_HOST
+from nsys2prv.analysis.graph.blocking_calls import blocking_reads
+from nsys2prv.analysis.graph.device_waits import DEVICE_WIDE
+from nsys2prv.model.words import few
 
-# Code that waits for the device.
-WAITING = Words(
-    general="values that it reads, `synchronize()`, copies to the host",
-    pytorch="`.item()`, `synchronize()`, masks as indices, copies to the host",
+# Code that waits for the device as a whole, and for a stream or a copy. A program of CUDA makes the calls itself.
+_FOR_DEVICE = Words(
+    general="`synchronize()`",
+    pytorch="`torch.cuda.synchronize()`",
+    jax="`jax.block_until_ready`",
+)
+_FOR_VALUES = Words(
+    general="values that it reads, copies to the host",
+    pytorch="`.item()`, masks as indices, copies to the host",
     jax="`float(x)`, `np.asarray(x)`, `jax.block_until_ready`",
-    cupy="`.get()`, `.item()`, `copy_to_host()`, `synchronize()`",
-    cuda="`cudaDeviceSynchronize`, `cudaStreamSynchronize`, blocking copies to the host",
+    cupy="`.get()`, `.item()`, `copy_to_host()`",
 )
 COPY_BESIDE = Words(
     general="Copy to and from pinned memory on a stream of its own, and write from another thread or process.",
@@ -54,18 +68,69 @@ COPY_LESS = Words(
 def waits_by_rank(case: Case, usually: bool = False) -> dict[int, float]:
     """Return how often the threads that launch kernels of a rank wait for its devices: an iteration, or in the window.
 
-    Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do.
     `usually`: in an iteration that is not long, as those with a checkpoint are.
     """
-    kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row").is_not_null())
-    threads = kernels.select("task", row="caller_row").unique()
-    waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event"))
     # Of iterations that are left out none count, even where there are no others: they are no usual waits.
     covered = case.usual_time() if usually else kept_time(case.analysis)
     steps = max(case.step_count - usually * case.long_steps.found.height, 1)
-    of_launchers = case.cut(waits, covered).join(threads, on=["task", "row"], how="semi")
-    counts = dict(of_launchers.group_by("task").len().rows())
-    return {case.run.rank(task): counts.get(task, 0) / steps for task in threads["task"].unique().sort()}
+    counts = dict(case.cut(_waits_of_launchers(case), covered).group_by("task").len().rows())
+    return {case.run.rank(task): counts.get(task, 0) / steps for task in _launchers(case)["task"].unique().sort()}
+
+
+@once
+def _waits_of_launchers(case: Case) -> pl.DataFrame:
+    """Return task, row, start and end of waits for devices of threads that launch kernels; `call`: the call of CUDA.
+
+    Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do. A copy to the
+    host that blocks counts where its thread launches on without a wait: else that wait follows for the same value.
+    `call` is null where no call was recorded.
+    """
+    columns = ("task", "row", "start", "end", "call")
+    waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event")).sort("start")
+    calls = case.run.calls.filter(pl.col("kind") == "cuda").select("row", "start", until="end", call="name")
+    called = waits.join_asof(calls.sort("start"), on="start", by="row", check_sortedness=False)
+    named = called.with_columns(call=pl.when(pl.col("until") > pl.col("start")).then("call"))
+    reads, next_waits = blocking_reads(case.run).sort("start"), waits.select("row", wait="start").sort("wait")
+    launches = case.run.work.select(row="caller_row", launch="launched").drop_nulls().sort("launch")
+    for times in (next_waits, launches):
+        reads = reads.join_asof(
+            times,
+            left_on="start",
+            right_on=times.columns[1],
+            by="row",
+            strategy="forward",
+            allow_exact_matches=False,
+            check_sortedness=False,
+        )
+    followed = (pl.col("wait") < pl.col("launch")).fill_null(pl.col("wait").is_not_null())
+    every = pl.concat([named.select(columns), reads.filter(~followed).select(columns)])
+    return every.join(_launchers(case), on=["task", "row"], how="semi")
+
+
+def _launchers(case: Case) -> pl.DataFrame:
+    """Return task and row of the threads that launch kernels."""
+    kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row").is_not_null())
+    return kernels.select("task", row="caller_row").unique()
+
+
+def code_that_waits(case: Case, rank: int | None = None) -> str:
+    """Return what waits for the device in the window: calls of CUDA, the most frequent first, and code that makes them.
+
+    Calls that do not recur, such as that before an epoch, are left out. `rank`: whose hosts count (None: of all ranks).
+    """
+    waits = case.cut(_waits_of_launchers(case), kept_time(case.analysis))
+    own = waits if rank is None else waits.filter(task=case.run.task_by_rank[rank])
+    counts = own.drop_nulls("call").group_by(pl.col("call").cast(pl.String)).len()
+    recurring = counts.filter(pl.col("len") >= RECURS.value * case.step_count)
+    names = recurring.sort("len", "call", descending=[True, False])["call"].to_list()
+    calls = few([f"`{name}`" for name in names])
+    if names and case.framework is Framework.CUDA:
+        return calls
+    wide = any(name in DEVICE_WIDE for name in names)
+    others = not names or any(name not in DEVICE_WIDE for name in names)
+    kinds = ((_FOR_VALUES, others), (_FOR_DEVICE, wide or not names))
+    code = ", ".join(words.of(case.framework) for words, seen in kinds if seen)
+    return f"{calls}: {code}" if names else code
 
 
 def waits_more(waits: Mapping[int, float], rank: int) -> tuple[float, float] | None:
@@ -104,8 +169,8 @@ def advice_on_waits(case: Case, rank: int) -> str:
         )
     return (
         f"The host of rank {rank} waits {times_text(more[0])} an iteration for its device, those of others "
-        f"{times_text(more[1])}. Do what only this rank does ({WAITING.of(case.framework)}) seldom, or at once for all "
-        "values."
+        f"{times_text(more[1])}. Do what only this rank does ({code_that_waits(case, rank)}) seldom, or at once for "
+        "all values."
     )
 
 

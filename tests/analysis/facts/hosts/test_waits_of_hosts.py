@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import polars as pl
 import pytest
 from programs import analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.facts.case import case_of
-from nsys2prv.analysis.facts.hosts.waits_of_hosts import waits_by_rank, waits_more
+from nsys2prv.analysis.facts.framework import Framework
+from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, waits_by_rank, waits_more
 from nsys2prv.analysis.frames import CALLS, COPY
 from nsys2prv.analysis.graph.device_waits import device_waits
 from nsys2prv.analysis.graph.polling import FEWEST_QUERIES, LONGEST_GAP, polls
@@ -177,6 +179,55 @@ def test_waits_of_long_iterations_are_no_usual_ones() -> None:
     assert case.long_steps.found.height == 3
     assert waits_by_rank(case) == {0: pytest.approx(30 / 24)}
     assert waits_by_rank(case, usually=True) == {0: 0}
+
+
+COPIED = "c:Device-to-Host:Device_to_{memory} @{at} {copied}-{done}, cuda:{call} {at}-{returns}"
+
+
+@pytest.mark.parametrize(
+    ("memory", "call", "returns", "after", "expected"),
+    [
+        ("Pageable", "cudaMemcpy", 45, "", (10, "`cudaMemcpy`")),
+        ("Pinned", "cudaMemcpy", 45, "", (10, "`cudaMemcpy`")),
+        ("Pageable", "cudaMemcpyAsync", 45, "", (10, "`cudaMemcpyAsync`")),
+        ("Pinned", "cudaMemcpyAsync", 45, "", (0, "values that it reads")),
+        ("Pageable", "cudaMemcpyAsync", 8, "", (0, "values that it reads")),
+        # The host waits twice for one value.
+        ("Pageable", "cudaMemcpyAsync", 45, ", wait {waits}-{waited}", (10, "`cudaDeviceSynchronize`")),
+    ],
+)
+def test_copies_to_the_host_that_block_are_waits_by_the_name_of_their_call(
+    memory: str, call: str, returns: int, after: str, expected: tuple[int, str]
+) -> None:
+    """Each of ten kernels is followed by a copy, from whose call the host returns after the copy or before it."""
+    rounds = [
+        f"k @{t} {t + 1}-{t + 41}, "
+        + COPIED.format(memory=memory, call=call, at=t + 5, copied=t + 42, done=t + 44, returns=t + returns)
+        + after.format(waits=t + 46, waited=t + 47)
+        for t in range(0, 900, 90)
+    ]
+    case = case_of(analysis_of(program(f"0| {', '.join(rounds)}, k @950 955-990")))
+    assert waits_by_rank(case) == {0: expected[0]}
+    assert code_that_waits(case).startswith(expected[1])
+
+
+@pytest.mark.parametrize(
+    ("framework", "says"),
+    [
+        (Framework.CUDA, "`cudaDeviceSynchronize`"),
+        (Framework.PYTORCH, "`cudaDeviceSynchronize`: `torch.cuda.synchronize()`"),
+        (Framework.UNKNOWN, "`cudaDeviceSynchronize`: `synchronize()`"),
+    ],
+)
+def test_only_code_is_named_that_makes_the_calls_of_the_run(framework: Framework, says: str) -> None:
+    """Rank 0 waits once in an iteration by another call, and in the first one by a third one."""
+    often = unrecorded(OFTEN)
+    other = "synchronization:Stream_synchronize 950-960, cuda:cudaStreamSynchronize 950-960"
+    first = f"{often}, synchronization:Stream_synchronize 950-960, cuda:cuStreamSynchronize 950-960"
+    run = program(f"0| k @0 5-400, {other}\n1| {often}", step0_rank1=first)
+    case = replace(case_of(analysis_of(run)), framework=framework)
+    assert code_that_waits(case, 1) == says
+    assert "`cudaStreamSynchronize`" in code_that_waits(case)
 
 
 def test_ranks_that_wait_alike_are_not_told_apart() -> None:
