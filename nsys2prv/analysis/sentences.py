@@ -22,6 +22,8 @@ from nsys2prv.run.steady import STEADY
 MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3
 # Share of the mean length of iterations from which on their median is told, too.
 MEDIAN_TOLERANCE = 0.2
+# With device work in less of the iterations of the window than this, both times are told.
+IN_WINDOW = 0.9
 # In place of an efficiency.
 SERIAL_KERNELS = f"No efficiency: {SERIAL}."
 
@@ -163,17 +165,33 @@ def iteration_ns(analysis: Analysis) -> float | None:
     return None if times is None else float(times.mean() or 0)  # type: ignore[arg-type]
 
 
-def each_iteration(analysis: Analysis) -> str:
-    """Return how long an iteration takes, after the window: `, an iteration every 67.073 ms`; nothing without any.
+def window_time(analysis: Analysis) -> str:
+    """Return how long the window lasts, after its name: `200.462 ms, an iteration every 67.073 ms`.
 
-    If the median is far from the mean, as where a few iterations are long, it follows: `(median 22.104 ms)`.
+    It is that of its iterations where much of them is between their device work: see `outside_device_work`. If the
+    median iteration is far from the mean, as where a few are long, it follows: `(median 22.104 ms)`.
     """
     times = _iteration_times(analysis)
+    lasting = MS.text(_with_time_between(analysis) or analysis.window.spans.total())
     if times is None:
-        return ""
+        return f"{lasting} ms"
     mean, median = (float(ns or 0) for ns in (times.mean(), times.median()))  # type: ignore[arg-type]
     apart = abs(mean - median) > MEDIAN_TOLERANCE * mean
-    return f", an iteration every {MS.text(mean)} ms{f' (median {MS.text(median)} ms)' if apart else ''}"
+    return f"{lasting} ms, an iteration every {MS.text(mean)} ms{f' (median {MS.text(median)} ms)' if apart else ''}"
+
+
+def outside_device_work(analysis: Analysis) -> Iterator[str]:
+    """Yield how much of the iterations the efficiency is of, if much is between their device work; else nothing."""
+    if whole := _with_time_between(analysis):
+        inside = analysis.window.spans.total()
+        share = f"{100 * (1 - inside / whole):.0f} %"
+        yield f"Device work spans {MS.text(inside)} ms of it; efficiency leaves out the {share} between iterations"
+
+
+def _with_time_between(analysis: Analysis) -> float | None:
+    """Return the time (ns) of the window's iterations with all between them; None if device work fills most of it."""
+    whole = (iteration_ns(analysis) or 0) * len(analysis.window.iterations)
+    return whole if analysis.efficiency.measured and analysis.window.spans.total() < IN_WINDOW * whole else None
 
 
 def _iteration_times(analysis: Analysis) -> pl.Series | None:

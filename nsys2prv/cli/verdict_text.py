@@ -13,14 +13,14 @@ from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     communication_name,
-    each_iteration,
     efficiency_text,
     found_by,
-    iteration_ns,
     left_out,
+    outside_device_work,
     run_size,
     untold_defects,
     window_name,
+    window_time,
 )
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
@@ -33,8 +33,6 @@ WIDTH, HEIGHT = 100, 40
 LONGEST_INPUTS = 48
 # Highest number of lines for iterations left out, for defects and foremost remarks, and for efficiencies of phases.
 MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
-# With less of the iterations than this in the window, the verdict says so.
-IN_WINDOW = 0.9
 # Longest name of a window: of more iterations apart only the number shows.
 LONGEST_WINDOW = 50
 # Titles and advice are hardly ever longer: a sentence that is cut leaves a reader without its end, or the next step.
@@ -69,16 +67,11 @@ def _run(analysis: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     """Yield name and size of the run, the window, and the iterations left out."""
     yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(analysis)}"
     window = analysis.window
-    lasting = iteration_ns(analysis)
     name = printable(window_name(analysis))
     if window.iterations and len(name) > LONGEST_WINDOW:
         name = f"{window.name}, {len(window.iterations)} iterations"
-    yield f"Window: {short(name, LONGEST_WINDOW)}, {ms(window.spans.total())} ms{each_iteration(analysis)}"
-    whole = (lasting or 0) * len(window.iterations)
-    if analysis.efficiency.measured and window.spans.total() < IN_WINDOW * whole:
-        share = 1 - window.spans.total() / whole
-        yield f"  {100 * share:.0f} % of the time is between the device work of iterations; efficiency leaves it out"
-    yield from (f"  {printable(line)}" for line in found_by(analysis))
+    yield f"Window: {short(name, LONGEST_WINDOW)}, {window_time(analysis)}"
+    yield from (f"  {printable(line)}" for line in (*outside_device_work(analysis), *found_by(analysis)))
     for line in islice(left_out(analysis), MOST_LEFT_OUT):
         yield f"  {line}"
 

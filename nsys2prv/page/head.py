@@ -14,12 +14,13 @@ from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     communication_name,
     counted,
-    each_iteration,
     found_by,
     left_out,
+    outside_device_work,
     run_size,
     untold_defects,
     window_name,
+    window_time,
 )
 from nsys2prv.model.basis import after_figure
 from nsys2prv.model.units import unit_of, words_of
@@ -40,18 +41,14 @@ def run_facts(analysis: Analysis, name: str) -> str:
         facts.append(("GPU", ", ".join(recording.gpus)))
     if recording.nsys:
         facts.append(("nsys", ", ".join(recording.nsys)))
-    facts.append(("Window", _window(analysis)))
+    facts.append(("Window", f"{window_name(analysis)}, {window_time(analysis)}"))
+    facts += [("Device work", text) for text in outside_device_work(analysis)]
     facts += [("Iterations", text) for text in found_by(analysis)]
     facts += [("Iterations", text) for text in left_out(analysis)]
     facts.append(("NCCL counts as", analysis.question.nccl))
     facts.append(("Analyzed by", f"nsys2prv {VERSION}"))
     rows = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(text)}</dd></div>" for term, text in facts)
     return f'<dl class="facts">{rows}</dl>'
-
-
-def _window(analysis: Analysis) -> str:
-    window = analysis.window
-    return f"{window_name(analysis)}, {window.spans.total() / 1e6:.3f} ms{each_iteration(analysis)}"
 
 
 def verdict(analysis: Analysis) -> str:
