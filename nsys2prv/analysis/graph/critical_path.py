@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.analysis.frames import COPY, NCCL, TEXT, Run
 from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.edges import NO_EDGE, EdgeKind
-from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, work_of_node
+from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, end_node, work_of_node
 from nsys2prv.intervals.spans import Indices, Mask, Spans
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.run.trace_rows import NO_ROW
@@ -33,11 +33,13 @@ _KINDS = {
     EdgeKind.ARRIVAL: LAUNCH_LATENCY,
     EdgeKind.TRANSFER: TRANSFER,
     EdgeKind.HANDOVER: HOST,
+    EdgeKind.ROOM: COMPUTE,
 }
 _LAGS = (EdgeKind.STREAM, EdgeKind.LAUNCH, EdgeKind.EVENT, EdgeKind.SYNCHRONIZATION)
 
 # A piece of the path on one row: `span`: number of the window's span; `kind`: see _KINDS; `family`: of compute kernels;
-# `name`: of the device work that runs or begins at its end (null: none); `node`: the node at its end.
+# `name`: of the device work that runs or begins at its end (null: none); `node`: the node at its end, or the
+# end of the kernel that runs in it and leaves no room for the next one.
 PIECE = {
     "span": pl.Int64(),
     "start": pl.Int64(),
@@ -60,7 +62,11 @@ def critical_path(run: Run, graph: Graph, window: Spans) -> pl.DataFrame:
     source = graph.binding[nodes]
     start = np.where(source == NO_NODE, window.start[at], np.maximum(graph.time[source], window.start[at]))
     pieces = describe_nodes(run, graph, nodes).with_columns(
-        span=pl.Series(at), start=pl.Series(start), end=pl.Series(graph.time[nodes])
+        span=pl.Series(at),
+        start=pl.Series(start),
+        end=pl.Series(graph.time[nodes]),
+        # The kernel that leaves no room runs in that piece.
+        node=pl.Series(np.where(graph.binds[nodes] == EdgeKind.ROOM, end_node(work_of_node(source)), nodes)),
     )
     ended = window.start.copy()
     ended[last != NO_NODE] = graph.time[last[last != NO_NODE]]
@@ -102,11 +108,14 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     kinds = pl.Series([*(str(_KINDS[kind]) for kind in EdgeKind), UNEXPLAINED], dtype=TEXT)
     binds = graph.binds[nodes]
     unknown = (binds == NO_EDGE) | (np.isin(binds, _LAGS) & (graph.lag(nodes) > LONGEST_EXPLAINED_LAG_NS))
+    room = binds == EdgeKind.ROOM
+    # What runs until a kernel has room is the one beside it.
+    own_node = np.where(room, graph.binding[nodes], nodes)
     of_work = graph.is_work(nodes)
     chosen = run.work.select("kind", "family", "name")
-    described = chosen[np.where(of_work, work_of_node(nodes), 0)] if graph.works else chosen.clear(len(nodes))
+    described = chosen[np.where(of_work, work_of_node(own_node), 0)] if graph.works else chosen.clear(len(nodes))
     # Where the work itself runs, its kind tells; else the edge that binds, if its lag is not too long to be explained.
-    running = pl.Series((binds == EdgeKind.RUN) & of_work)
+    running = pl.Series(((binds == EdgeKind.RUN) | room) & of_work)
     transfer, copies, compute = (pl.lit(c, TEXT) for c in (TRANSFER, COPYING, COMPUTE))
     runs = pl.when(pl.col("kind") == NCCL).then(transfer).when(pl.col("kind") == COPY).then(copies)
     own = described.with_columns(
@@ -117,7 +126,7 @@ def describe_nodes(run: Run, graph: Graph, nodes: Nodes) -> pl.DataFrame:
     return own.select(
         pl.Series("task", graph.task[nodes], dtype=pl.Int64),
         pl.Series(
-            "row", np.where(graph.chain[nodes] < len(run.row_labels), graph.chain[nodes], NO_ROW), dtype=pl.Int64
+            "row", np.where(graph.chain[own_node] < len(run.row_labels), graph.chain[own_node], NO_ROW), dtype=pl.Int64
         ),
         pl.when(running).then("runs").otherwise("usual").alias("kind"),
         pl.when(running & (pl.col("runs") == COMPUTE)).then("family").alias("family"),

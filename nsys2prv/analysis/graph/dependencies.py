@@ -35,6 +35,7 @@ from nsys2prv.analysis.graph.nodes import (
     numbers_to,
 )
 from nsys2prv.analysis.graph.polling import polls
+from nsys2prv.analysis.graph.room import room_edges
 from nsys2prv.analysis.graph.streams import streams_of
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
@@ -64,6 +65,9 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
     edges = _forward(joined(crossing), nodes.time)
     order, before = _chains(nodes)
     binding, binds = _bound(nodes, before, edges)
+    # Only for what no other edge explains is there one of these, and it binds.
+    room = room_edges(run, nodes.time, binding, binds)
+    binding[room.target], binds[room.target] = room.source, room.kind
     return Graph(
         time=nodes.time,
         task=nodes.task,
@@ -71,7 +75,7 @@ def dependencies(run: Run, operations: pl.DataFrame) -> Graph:
         order=order,
         before=before,
         along=nodes.along,
-        edges=edges,
+        edges=joined([edges, room]),
         binding=binding,
         binds=binds,
         instants=instants,

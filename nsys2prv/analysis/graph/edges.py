@@ -33,11 +33,12 @@ class EdgeKind(IntEnum):
     ARRIVAL = 8  # begin of a rank's part of an operation to the moment when all have come
     TRANSFER = 9  # that moment to the end of a rank's part
     HANDOVER = 10  # a thread goes on after another thread of its process fell silent
+    ROOM = 11  # begin of a kernel that fills its device to that of work beside it, which waits until it leaves room
 
 
 # ns. Medians on real reports: 1 to 3 us after the last work of a stream, 2 to 5 us after an event, 10 to 20 us after
 # the begin of the launching call. An edge that does not bind counts with no more than these: its own lag is not known.
-USUAL_LAG = np.array([0, 1_500, 0, 3_000, 3_000, 8_000, 3_000, 10_000, 0, 0, 0], dtype=np.int64)
+USUAL_LAG = np.array([0, 1_500, 0, 3_000, 3_000, 8_000, 3_000, 10_000, 0, 0, 0, 0], dtype=np.int64)
 # A thread without an instant for so long may have waited for another one (ns).
 LEAST_SILENCE_NS = 100_000
 # Without recorded events, work that begins so soon after other work of its device ended has waited for it (ns).

@@ -105,6 +105,8 @@ def _taken_apart(run: Run, waits: pl.DataFrame, gaps: pl.DataFrame) -> pl.DataFr
     launched = pl.col("launched").clip(pl.col("start"), pl.col("end"))
     cut = gaps.with_columns(until=pl.coalesce(launched, "start"))
     depends = pl.col("bound").is_in([int(kind) for kind in _DEPENDS]) & (pl.col("lag") <= LONGEST_EXPLAINED_LAG_NS)
+    # That lag is the time of the kernel beside.
+    depends |= pl.col("bound") == int(EdgeKind.ROOM)
     launching = (pl.col("bound") == int(EdgeKind.LAUNCH)) & (pl.col("lag") <= LONGEST_EXPLAINED_LAG_NS)
     after = (
         pl.when(depends)

@@ -11,9 +11,10 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.graph.edges import EdgeKind
 from nsys2prv.analysis.graph.host_delays import without_delays
-from nsys2prv.analysis.graph.nodes import NO_NODE, end_node
+from nsys2prv.analysis.graph.nodes import NO_NODE, end_node, work_of_node
 from nsys2prv.analysis.predict.change import ADVICE, HOST, Change
 from nsys2prv.analysis.predict.model import Model
 from nsys2prv.analysis.predict.replay import Lengths, too_long
@@ -41,6 +42,17 @@ def changed_lengths(model: Model, lengths: Lengths, change: Change) -> Lengths:
         return _as_median(model, lengths, task)
     own = _computing(model) & (model.run.work["task"] == task).to_numpy()
     return _scaled(lengths, end_node(np.flatnonzero(own)), change.factor)
+
+
+def with_room(graph: Graph, measured: Lengths, lengths: Lengths) -> Lengths:
+    """Return lengths in which work beside a kernel waits for room during the same part of that kernel as measured."""
+    room = np.flatnonzero(graph.edges.kind == EdgeKind.ROOM)
+    if not len(room):
+        return lengths
+    runs = end_node(work_of_node(graph.edges.source[room]))
+    crossing = lengths.crossing.copy()
+    crossing[room] = _times(measured.crossing[room] * (lengths.along[runs] / np.maximum(measured.along[runs], 1)))
+    return lengths._replace(crossing=crossing)
 
 
 def _works_named(model: Model, change: Change) -> Indices:

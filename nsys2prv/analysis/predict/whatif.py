@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.communication.contention import beside_communication
 from nsys2prv.analysis.iterations.window import iterations_frame
 from nsys2prv.analysis.predict.change import HOST, Change, parse_change
-from nsys2prv.analysis.predict.changed_lengths import changed_lengths
+from nsys2prv.analysis.predict.changed_lengths import changed_lengths, with_room
 from nsys2prv.analysis.predict.joins import find_joins
 from nsys2prv.analysis.predict.model import Model, ready_times
 from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, narrow, replay
@@ -155,7 +155,7 @@ class _Scenarios:
             self.changed_work[number] = narrow(work.copy())
         if number in self.adapted_work:
             work[:] = self.adapted_work[number]
-        return lengths
+        return with_room(self.model.graph, self.measured, lengths)
 
     def adapt(self, number: int, times: Times) -> bool:
         """Adapt a scenario to the communication beside kernels by the nodes' times. Returns False if it is so already.
