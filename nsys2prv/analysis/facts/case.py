@@ -27,6 +27,8 @@ from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.analysis.graph.nodes import work_of_node
 from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_with_ns
+from nsys2prv.analysis.iterations.phases import occurrences
+from nsys2prv.analysis.iterations.window import iterations_over_ranges
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
@@ -181,16 +183,22 @@ class Case:
     def held(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of a table (iteration, repeat) of the iterations that the window of an NVTX range holds.
 
-        Other windows, and one that holds all the work of the run, leave the table as it is.
+        Those are the iterations that `whatif` predicts for it, and what is between them. Other windows, and one that
+        holds all the work of the run, leave the table as it is.
         """
         window, (low, high) = self.analysis.window, self.run.active
         if window.name in BUILT_IN_WINDOWS or (window.start <= low and high <= window.end):
             return table
-        end = pl.col("start_ns") + pl.col("total_ns")
-        key = ["iteration", "repeat"]
-        ranges = self.analysis.iterations.group_by(key).agg(pl.col("start_ns").min(), end=end.max())
-        inside = ranges.filter(pl.col("start_ns") >= window.start, pl.col("end") <= window.end)
-        return table.join(inside, on=key, how="semi", maintain_order="left")
+        steps = self.analysis.iterations.select(
+            pl.col("rank").replace_strict(self.run.task_by_rank, return_dtype=pl.Int64).alias("task"),
+            "repeat",
+            number="iteration",
+            start="start_ns",
+            end=pl.col("start_ns") + pl.col("total_ns"),
+        )
+        own = iterations_over_ranges(steps, occurrences(self.analysis.main_ranges, window.name))
+        iterations = own.rename({"number": "iteration"})
+        return table.join(iterations, on=["iteration", "repeat"], how="semi", maintain_order="left")
 
     def on_path(self, chosen: pl.Expr) -> float:
         """Return how long `chosen` kernels are on the critical path (ns of an iteration).

@@ -100,3 +100,15 @@ def iterations_in_ranges(steps: pl.DataFrame, ranges: pl.DataFrame) -> tuple[tup
     found = pl.concat([held.select(pl.col("of").struct.unnest()), holding.select(key)])
     each = steps.join(found.unique(), on=key, how="semi").group_by(key).agg(pl.col("start").min())
     return tuple(each.sort("start", *key).select(key).rows())
+
+
+def iterations_over_ranges(steps: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return number and repeat of the iterations from the first to the last that some ranges are about.
+
+    The window of ranges covers what is between them, too. The parameters are those of `iterations_in_ranges`.
+    """
+    key = ["number", "repeat"]
+    about = iterations_frame(iterations_in_ranges(steps, ranges))
+    begins = steps.group_by(key).agg(pl.col("start").min())
+    own = begins.join(about, on=key, how="semi")["start"]
+    return begins.filter(pl.col("start").is_between(own.min(), own.max())).select(key)  # type: ignore[arg-type]

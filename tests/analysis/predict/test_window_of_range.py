@@ -6,6 +6,8 @@ import polars as pl
 import pytest
 from programs import UNIT, program
 
+from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.iterations.phases import OCCURRENCE
 from nsys2prv.analysis.iterations.window import iterations_in_ranges
@@ -35,6 +37,33 @@ def test_a_window_of_a_range_has_the_iterations_that_it_is_about(window: str, it
     run = program(PICTURE, step4_rank0=SAVES, step4_rank1=SAVES)
     found = predictions_of(run, Question(window=window), [parse_change("kernel*0.5")])
     assert found.iterations["iteration"].to_list() == iterations
+
+
+@pytest.mark.parametrize(
+    ("window", "predicted", "held"),
+    [
+        # The window begins and ends with a range, within the first and the last iteration.
+        ("decode", [0, 1, 2, 3, 5], [*range(6)]),
+        ("step 3", [3], [3]),
+        ("save", [4], [4]),
+        ("steady", [*range(6)], [*range(6)]),
+    ],
+)
+def test_findings_in_a_window_of_a_range_count_the_gains_of_the_iterations_that_whatif_predicts(
+    window: str, predicted: list[int], held: list[int]
+) -> None:
+    run = program(PICTURE, step4_rank0=SAVES, step4_rank1=SAVES)
+    found = analyze_run(run, Question(metrics=(), window=window))
+    case = case_of(found)
+    (one,) = (one for one in found.explanation.predictions if one.changes == ("host=0",))
+    assert case.held(one.iterations)["iteration"].to_list() == predicted
+    assert case.held(found.iterations)["iteration"].unique().sort().to_list() == held
+
+
+def test_no_iteration_counts_in_a_window_of_a_range_in_none_of_them() -> None:
+    run = program(PICTURE, longer={5: 300}, step5_rank0="k @0 2-500, save 1100-1200")
+    found = analyze_run(without_end(run), Question(metrics=(), window="save"))
+    assert case_of(found).held(found.iterations).is_empty()
 
 
 def test_a_range_in_no_iteration_is_about_all_of_them() -> None:
