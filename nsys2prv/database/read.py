@@ -9,8 +9,8 @@ import polars as pl
 from sqlalchemy import Connection, Select, Table, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.stated_finding import stated_finding
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.database.connection import SQLITE, address, display_name, transaction
 from nsys2prv.database.migrations import check_version, version_of
@@ -158,7 +158,7 @@ def _side(connection: Connection, number: int) -> RunFigures:
     rows = connection.execute(
         _of(ITERATIONS, number).with_only_columns(*(ITERATIONS.c[name] for name in ITERATION))
     ).all()
-    stated = [FINDINGS.c[name] for name in StatedFinding._fields]
+    stated = [FINDINGS.c[name] for name in ("id", "severity", "title", "cost_ns", "ranks", "evidence")]
     found = connection.execute(_of(FINDINGS, number).with_only_columns(*stated)).all()
     return RunFigures(
         name=f"{run.name} (run {number})",
@@ -171,5 +171,7 @@ def _side(connection: Connection, number: int) -> RunFigures:
         iteration_pattern=run.iteration_pattern,
         figures={(one.what, one.name): one.value for one in figures if one.value is not None},
         iterations=pl.DataFrame([tuple(row) for row in rows], schema=ITERATION, orient="row"),
-        findings=tuple(StatedFinding(one.id, one.severity, one.title, one.cost_ns, tuple(one.ranks)) for one in found),
+        findings=tuple(
+            stated_finding(one.id, one.severity, one.title, one.cost_ns, one.ranks, one.evidence) for one in found
+        ),
     )

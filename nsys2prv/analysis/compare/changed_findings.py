@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
-# A finding of both runs is told where its cost in one is less than this part of that in the other.
-LESS = 1 / 3
+from nsys2prv.analysis.compare.stated_finding import LESS, UNSTABLE, Kinship, StatedFinding
+
 # Of a costly one already less than this part counts.
 ALIKE, COSTLY = 0.9, "high"
 # What these rules say that a delay costs is a bound, which other hosts set. A change of it tells nothing.
 BOUNDS = ("late-rank", "late-ranks")
-# These rules tell one fault: others wait for the host of a rank, of several ranks, or of one rank after the other.
-# Which rank comes last is chance where all hosts are busy.
-LATENESS = ("late-rank", "late-ranks", "exposed-waiting")
+# Ranks wait for each other in turn.
+WAITING = "exposed-waiting"
 # Lines that say so, each for the findings that are gone, that are new, and whose cost changed.
 MOST_TOLD = 3
-# Findings of low severity come and go with the spread of iterations, and data that was not recorded is no change.
-UNSTABLE = "low"
+# Data that was not recorded is no change.
 OF_RECORDING = (
     "missing-data",
     "late-capture",
@@ -28,47 +25,6 @@ OF_RECORDING = (
     "doubtful-clocks",
     "defective-reports",
 )
-
-
-class Kinship(IntEnum):
-    """Nearness of two findings of one fault, the nearest first: in rules and ranks. One without ranks is of all."""
-
-    SAME_RANKS = auto()
-    COMMON_RANKS = auto()
-    OTHER_RANKS = auto()
-    OTHER_RULE = auto()
-    OTHER_RULE_AND_RANKS = auto()
-
-
-class StatedFinding(NamedTuple):
-    """A finding as a comparison sees it, whether it was found now or is stored: rule, severity, title, cost.
-
-    `cost_ns`: of an iteration; `ranks`: those concerned, empty for all.
-    """
-
-    id: str
-    severity: str
-    title: str
-    cost_ns: int
-    ranks: tuple[int, ...] = ()
-
-    def kinship(self, other: StatedFinding) -> Kinship | None:
-        """Return how near a finding of another run is to this one; None if it is not of the same fault.
-
-        Other ranks or another rule tell a fault only if neither finding is of low severity.
-        """
-        apart = self.ranks and other.ranks and not {*self.ranks} & {*other.ranks}
-        if self.id == other.id and not apart:
-            return Kinship.SAME_RANKS if self.ranks == other.ranks else Kinship.COMMON_RANKS
-        if UNSTABLE in (self.severity, other.severity):
-            return None
-        if self.id == other.id:
-            return Kinship.OTHER_RANKS
-        if {self.id, other.id} <= {*LATENESS}:
-            return Kinship.OTHER_RULE_AND_RANKS if apart else Kinship.OTHER_RULE
-        return None
-
-
 # A finding as in the first run, and as in the second.
 Pair = tuple[StatedFinding, StatedFinding]
 Match = tuple[StatedFinding, StatedFinding, Kinship]
@@ -78,8 +34,8 @@ class ChangedFindings(NamedTuple):
     """Findings of the first run that are gone in the second, and those that are new there, the worst first.
 
     `changed`: findings of both runs, as in the first and as in the second, the most changed first; `moved`: those that
-    are of other ranks in the second, in the order of the first; `retold`: those of which another rule tells in the
-    second, with ranks in common.
+    are of other ranks in the second, in the order of the first; `retold`: those of ranks in common of which another
+    rule tells in the second, or another cause.
     """
 
     gone: tuple[StatedFinding, ...]
@@ -123,18 +79,32 @@ def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
     matches = _matches(*counting)
-    gone, new = (tuple(one for one in run if one.severity != UNSTABLE) for run in _unpaired(counting, matches))
+    unpaired = _unpaired(counting, matches)
+    gone, new = (
+        tuple(one for one in run if one.severity != UNSTABLE and not _is_hidden(one, other))
+        for run, other in zip(unpaired, reversed(counting), strict=True)
+    )
     alike = LESS if as_long else ALIKE
     in_both = _of(matches, Kinship.SAME_RANKS, Kinship.COMMON_RANKS)
     differing = [pair for pair in in_both if _is_changed(pair, alike)]
     changed = sorted(differing, key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns))
     moved = _of(matches, Kinship.OTHER_RANKS, Kinship.OTHER_RULE_AND_RANKS)
-    return ChangedFindings(gone, new, tuple(changed), moved, _of(matches, Kinship.OTHER_RULE))
+    retold = _of(matches, Kinship.OTHER_CAUSE, Kinship.OTHER_RULE)
+    return ChangedFindings(gone, new, tuple(changed), moved, retold)
 
 
 def _unpaired(runs: Iterable[Sequence[StatedFinding]], matches: Sequence[Match]) -> list[list[StatedFinding]]:
     """Return the findings of each run that match none of the other."""
     return [[one for one in run if not any(one is match[side] for match in matches)] for side, run in enumerate(runs)]
+
+
+def _is_hidden(one: StatedFinding, run: Iterable[StatedFinding]) -> bool:
+    """Return whether a finding is of waiting that the other run, whose findings are given, does not tell.
+
+    Where a rank is late for longer than others wait in turn, that waiting may be of its lateness.
+    """
+    late = (other.cost_ns for other in run if other.id in BOUNDS)
+    return one.id == WAITING and one.cost_ns <= max(late, default=-1)
 
 
 def _matches(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> list[Match]:

@@ -10,7 +10,7 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
-from nsys2prv.analysis.compare.changed_findings import StatedFinding
+from nsys2prv.analysis.compare.stated_finding import StatedFinding, stated_finding
 from nsys2prv.analysis.compare.work_of_iterations import LaunchedWork, work_of_iterations, work_of_run
 from nsys2prv.analysis.efficiency import NcclAs
 from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
@@ -57,7 +57,10 @@ class RunFigures(NamedTuple):
 def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigures:
     """Return what a comparison needs of an analysis. `name`: what the run is called; `whole`: keep the analysis."""
     work = work_of_iterations(analysis)
-    stated = [(one.id, str(one.severity), one.title, round(one.cost_ns), one.ranks) for one in analysis.findings]
+    stated = tuple(
+        stated_finding(one.id, str(one.severity), one.title, one.cost_ns, one.ranks, one.evidence)
+        for one in analysis.findings
+    )
     return RunFigures(
         name=name,
         programs=tuple(program_of(task.name) for task in analysis.run.tasks if task.is_rank),
@@ -69,7 +72,7 @@ def run_figures(analysis: Analysis, name: str, whole: bool = False) -> RunFigure
         iteration_pattern=analysis.iteration_pattern,
         figures=figures(analysis),
         iterations=analysis.iterations,
-        findings=tuple(StatedFinding(*one) for one in stated),
+        findings=stated,
         analysis=analysis if whole else None,
         work=work.kernels,
         collectives=work.collectives,

@@ -112,15 +112,17 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     """Return the finding of a rank that is late in many iterations. `more`: of its evidence."""
     cause, seen, in_few = late.cause, samples_of_host(case, late), waiting_in_few(case, late.waiting, late.delay_ns)
     advice = advice_on_lateness(case, late, seen, in_few)
+    manner = manner_of_host(case, late, seen) if cause and cause.scattered else ""
     return Finding(
         "late-rank",
-        _title(case, late, in_few, seen),
+        _title(case, late, in_few, manner),
         late.cost_ns,
         advice,
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
             "cause": (cause.name or cause.kind) if cause else None,
+            "manner": manner or None,
             "in_iterations": cause.iterations if cause else None,
             "waiting_ranks": list(late.waiting),
             "exposed_waiting_ns": round(late.delay_ns),
@@ -136,18 +138,19 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     )
 
 
-def _title(case: Case, late: Lateness, in_few: str, seen: Seen) -> str:
+def _title(case: Case, late: Lateness, in_few: str, manner: str) -> str:
     """Return who delays whom, by how much and in how many iterations; and what can be gained, if that is less.
 
-    `in_few`: words on the few iterations with nearly all of the delay; `seen`: what samples say of the host.
+    `in_few`: words on the few iterations with nearly all of the delay; `manner`: how a host is late at many
+    places.
     """
     cause, what = late.cause, f"The host of rank {late.rank} delays"
     if cause and cause.kind == TRANSFER:
         what = f"{'Messages' if in_messages(case, late.rank) else 'Collectives'} hold up rank {late.rank}, which delays"
     elif cause and cause.kind == COPYING:
         what = f"Rank {late.rank}'s copies (`{cause.name}`) delay"
-    elif cause and cause.scattered:
-        what = f"Rank {late.rank}'s host, {manner_of_host(case, late, seen)}, delays"
+    elif manner:
+        what = f"Rank {late.rank}'s host, {manner}, delays"
     elif cause:
         what = f"Rank {late.rank}'s {host_work(cause.name)} delays"
     return f"{what} {_whom(late.waiting)} by {_how_long(case, late, in_few)}"

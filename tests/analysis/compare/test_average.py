@@ -9,11 +9,11 @@ import polars as pl
 import pytest
 
 from nsys2prv.analysis.compare.average import average
-from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
 from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.stated_finding import StatedFinding
 from nsys2prv.analysis.compare.verdict import DecidedBy
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from nsys2prv.analysis.compare.changed_findings import StatedFinding, changed_findings
+from nsys2prv.analysis.compare.changed_findings import changed_findings
+from nsys2prv.analysis.compare.stated_finding import StatedFinding, stated_finding
 
 LATE = StatedFinding("late-rank", "high", "Rank 1 is late", 9_000_000)
 COPIES = StatedFinding("pageable-copies", "medium", "Copies of pageable memory", 4_000_000)
@@ -67,15 +68,13 @@ def test_a_rank_that_another_run_names_as_well_has_not_moved() -> None:
     ("rule", "ranks", "cost", "word"),
     [
         ("late-rank", (1,), 8_000_000, "Moved"),
-        ("late-rank", (1,), 2_000_000, "Moved, and less"),
-        ("late-rank", (1,), 28_000_000, "Moved, and more"),
         # Hosts that are late in turn: which one is the latest is chance.
         ("exposed-waiting", (1, 2), 8_000_000, "Moved"),
         ("late-ranks", (2, 1), 8_000_000, "Moved"),
         # Of the same rank, too, or of all.
         ("exposed-waiting", (1, 0), 8_000_000, "Now"),
-        ("exposed-waiting", (), 2_000_000, "Now, and less"),
-        ("late-ranks", (1, 0), 28_000_000, "Now, and more"),
+        ("exposed-waiting", (), 4_000_000, "Now"),
+        ("late-ranks", (1, 0), 26_000_000, "Now"),
     ],
 )
 def test_a_fault_of_another_rank_or_rule_is_one_line_with_both_costs(
@@ -86,6 +85,71 @@ def test_a_fault_of_another_rank_or_rule_is_one_line_with_both_costs(
     told_otherwise = found.moved if word.startswith("Moved") else found.retold
     assert told_otherwise == ((one, other),)
     assert [*found.lines()] == [f"{word}: Others wait; in A: Rank 1 is late"]
+
+
+@pytest.mark.parametrize("rule", ["late-rank", "late-ranks"])
+@pytest.mark.parametrize("cost", [2_000_000, 28_000_000])
+def test_ranks_that_are_late_for_no_cause_by_name_are_one_fault_only_if_for_about_as_long(rule: str, cost: int) -> None:
+    one = LATE._replace(ranks=(0,))
+    other = one._replace(id=rule, ranks=(1,), cost_ns=cost)
+    assert changed_findings([one], [other]) == ((one,), (other,), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "ranks", "line"),
+    [
+        ("mlp", "mlp", (1,), "Moved, and less: B; in A: Rank 1 is late"),
+        ("mlp", "sem_wait", (1,), "Gone: Rank 1 is late, New: B"),
+        ("mlp", "", (1,), "Gone: Rank 1 is late, New: B"),
+        ("", "launching k", (1,), "Gone: Rank 1 is late, New: B"),
+        ("mlp", "sem_wait", (0,), "Now, and less: B; in A: Rank 1 is late"),
+        ("", "fsync", (0,), "Now, and less: B; in A: Rank 1 is late"),
+        # Where a busy host comes late by chance.
+        ("", "launching k", (0,), ""),
+        ("launching j", "launching k", (0,), ""),
+    ],
+)
+def test_a_late_rank_has_moved_only_with_its_cause_and_another_cause_is_told(
+    old: str, new: str, ranks: tuple[int, ...], line: str
+) -> None:
+    """Ranks that were late for other reasons were told as one fault that had moved."""
+    one = LATE._replace(ranks=(0,), subject=old)
+    other = LATE._replace(ranks=ranks, subject=new, title="B", cost_ns=2_000_000)
+    assert ", ".join(changed_findings([one], [other]).lines()) == line
+
+
+def test_a_late_rank_with_a_cause_by_name_is_not_the_waiting_in_turn_of_busy_hosts() -> None:
+    one, waiting = LATE._replace(ranks=(0,), subject="eval"), LATE._replace(id="exposed-waiting", cost_ns=10_000_000)
+    assert changed_findings([one], [waiting]) == ((one,), (waiting,), (), (), ())
+
+
+def test_waiting_in_turn_is_neither_gone_nor_new_where_a_rank_is_late_for_longer() -> None:
+    """The finding of such waiting is left out there, as it may be of the late rank."""
+    one, waiting = LATE._replace(ranks=(0,), subject="eval"), LATE._replace(id="exposed-waiting", cost_ns=1_000_000)
+    assert changed_findings([one], [waiting]) == ((one,), (), (), (), ())
+    assert changed_findings([waiting], [one]) == ((), (one,), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("rule", "evidence", "subject"),
+    [
+        ("late-rank", {"cause": "launching k", "manner": "launching more than others"}, "launching more than others"),
+        ("late-rank", {"cause": "launching k", "manner": "slow at many places"}, ""),
+        ("late-rank", {"cause": "launching k", "manner": None}, "launching k"),
+        ("late-rank", {"phase": "load", "delay_ns": 1}, "load"),
+        ("system-waiting", {"call": "fork"}, "fork"),
+        ("allocations", {"call": "cudaFree"}, ""),
+    ],
+)
+def test_the_subject_is_what_the_title_names(rule: str, evidence: dict[str, object], subject: str) -> None:
+    assert stated_finding(rule, "high", "B", 1.4, [1], evidence) == (rule, "high", "B", 1, (1,), subject)
+
+
+def test_waiting_in_another_call_is_another_fault() -> None:
+    """0.3 ms in one call and 13 ms in another were told as more of the same."""
+    one = StatedFinding("system-waiting", "low", "sem_clockwait", 300_000, subject="sem_clockwait")
+    other = StatedFinding("system-waiting", "high", "fork", 13_000_000, subject="fork")
+    assert changed_findings([one], [other]) == ((), (other,), (), (), ())
 
 
 def test_only_one_fault_moves_and_none_of_low_severity() -> None:
@@ -103,7 +167,7 @@ def test_a_finding_moves_only_if_its_own_ranks_are_free_of_it() -> None:
 def test_a_finding_matches_the_nearest_one_whatever_it_costs() -> None:
     """Of one rule before another, and of the same ranks before others, also where a worse finding comes first."""
     zero, one = (LATE._replace(ranks=(rank,)) for rank in range(2))
-    less, waiting = one._replace(cost_ns=LATE.cost_ns // 2), zero._replace(id="exposed-waiting")
+    less, waiting = one._replace(cost_ns=LATE.cost_ns // 2), zero._replace(id="exposed-waiting", cost_ns=10_000_000)
     assert changed_findings([zero], [waiting, less]) == ((), (waiting,), (), ((zero, less),), ())
     assert changed_findings([waiting, zero], [one]) == ((waiting,), (), (), ((zero, one),), ())
     both = zero._replace(ranks=(0, 1), title="Ranks 0 and 1 are late")

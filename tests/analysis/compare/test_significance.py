@@ -7,12 +7,12 @@ import polars as pl
 import pytest
 from analysis_cases import Analysed
 
-from nsys2prv.analysis.compare.changed_findings import StatedFinding
 from nsys2prv.analysis.compare.compare_figures import figures_per_iteration
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
 from nsys2prv.analysis.compare.run_figures import RunFigures, run_figures
 from nsys2prv.analysis.compare.significance import LEVEL, Change, least_iterations, significance
+from nsys2prv.analysis.compare.stated_finding import StatedFinding
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.errors import UsageError
 
