@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from nsys2prv.analysis.compare.stated_finding import LESS, UNSTABLE, Kinship, StatedFinding
+from nsys2prv.model.units import text_ms
 
 # Of a costly one already less than this part counts.
 ALIKE, COSTLY = 0.9, "high"
@@ -51,7 +52,8 @@ class ChangedFindings(NamedTuple):
             if (more := len(findings) - MOST_TOLD) > 0:
                 yield f"{word}: {more} more finding{'s' * (more > 1)}"
         for old, new in self.changed[:MOST_TOLD]:
-            yield f"{'Less' if new.cost_ns < old.cost_ns else 'More'}: {new.title}; in A: {old.title}"
+            less_or_more = "Less" if new.cost_ns < old.cost_ns else "More"
+            yield f"{less_or_more}{_costs(old, new)}: {new.title}; in A: {old.title}"
         if (more := len(self.changed) - MOST_TOLD) > 0:
             yield f"Less or more: {more} more finding{'s' * (more > 1)}"
         for word, pairs in (("Moved", self.moved), ("Now", self.retold)):
@@ -125,6 +127,13 @@ def _matches(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> list[Mat
 
 def _of(matches: Iterable[Match], *kinds: Kinship) -> tuple[Pair, ...]:
     return tuple((old, new) for old, new, kinship in matches if kinship in kinds)
+
+
+def _costs(old: StatedFinding, new: StatedFinding) -> str:
+    """Return what a finding costs in both runs, unless titles have that: some tell a time of which a part is lost."""
+    costs = [text_ms(one.cost_ns) for one in (old, new)]
+    told = all(f" {cost}" in one.title for one, cost in zip((old, new), costs, strict=True))
+    return "" if told else f", costing {costs[1]} instead of {costs[0]}"
 
 
 def _far_less_or_more(old: StatedFinding, new: StatedFinding) -> str:

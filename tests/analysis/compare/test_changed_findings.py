@@ -6,6 +6,7 @@ import pytest
 
 from nsys2prv.analysis.compare.changed_findings import changed_findings
 from nsys2prv.analysis.compare.stated_finding import StatedFinding, stated_finding
+from nsys2prv.model.units import text_ms
 
 LATE = StatedFinding("late-rank", "high", "Rank 1 is late", 9_000_000)
 COPIES = StatedFinding("pageable-copies", "medium", "Copies of pageable memory", 4_000_000)
@@ -30,11 +31,21 @@ def test_a_finding_of_one_run_is_gone_or_new() -> None:
 )
 def test_a_finding_of_both_runs_is_told_where_its_cost_changed(rule: str, severity: str, cost: int, told: bool) -> None:
     """Also if it is of low severity in one of them."""
-    one = StatedFinding(rule, severity, "Launches of B", 9_000_000)
-    other = StatedFinding(rule, "low", "Launches of A", cost)
+    one = StatedFinding(rule, severity, "Launches, 9.00 ms", 9_000_000)
+    other = StatedFinding(rule, "low", f"Launches, {text_ms(cost)}", cost)
     assert changed_findings([other], [one]).changed == (((other, one),) if told else ())
-    assert [*changed_findings([other], [one]).lines()] == ["More: Launches of B; in A: Launches of A"] * told
-    assert [*changed_findings([one], [other]).lines()] == ["Less: Launches of A; in A: Launches of B"] * told
+    assert [*changed_findings([other], [one]).lines()] == [f"More: {one.title}; in A: {other.title}"] * told
+    assert [*changed_findings([one], [other]).lines()] == [f"Less: {other.title}; in A: {one.title}"] * told
+
+
+def test_costs_are_told_where_titles_tell_other_times() -> None:
+    """Less stood beside titles with a longer time than in the first run."""
+    one = StatedFinding("unfused-elementwise", "high", "Kernels take 10.6 ms", 10_600_000)
+    other = one._replace(title="Kernels take 10.7 ms", cost_ns=6_770_000)
+    less = "Less, costing 6.77 ms instead of 10.6 ms: Kernels take 10.7 ms; in A: Kernels take 10.6 ms"
+    more = "More, costing 10.6 ms instead of 6.77 ms: Kernels take 10.6 ms; in A: Kernels take 10.7 ms"
+    assert [*changed_findings([one], [other]).lines()] == [less]
+    assert [*changed_findings([other], [one]).lines()] == [more]
 
 
 def test_a_costly_finding_of_iterations_that_take_as_long_has_to_change_as_much_as_another() -> None:
