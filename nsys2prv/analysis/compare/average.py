@@ -11,8 +11,8 @@ Floats = npt.NDArray[np.float64]
 
 # An iteration is long from so many times the median of its run on. Fewer long ones in both runs may be chance.
 LONG_RATIO, FEWEST_LONG = 1.5, 3
-# The average decides if its change and that of the median differ by this part of the earlier run's time.
-LEAST_APART = 0.05
+# The average decides if it changed by so many times as much as the median, or the other way round.
+LEAST_APART = 1.05
 
 
 class Average(NamedTuple):
@@ -52,7 +52,9 @@ def average(a: Floats, b: Floats, enough: bool = True) -> Average:
     """
     medians, means = ([float(of(run)) for run in (a, b)] for of in (np.median, np.mean))
     long = [int((run >= LONG_RATIO * usual).sum()) for run, usual in zip((a, b), medians, strict=True)]
-    changes = [(new - old) / old if old else 0.0 for old, new in (medians, means)]
-    apart = abs(changes[1] - changes[0]) >= LEAST_APART
+    (old_median, new_median), (old_mean, new_mean) = medians, means
+    # Both are compared by products: the same two runs differ as much in the other order, and a median may be 0.
+    changes = sorted((new_mean * old_median, old_mean * new_median))
+    apart = changes[1] >= LEAST_APART * changes[0] and changes[1] > 0
     decides = enough and max(long) >= FEWEST_LONG and apart
     return Average(means[0], means[1], (long[0], long[1]), (len(a), len(b)), apart, decides)

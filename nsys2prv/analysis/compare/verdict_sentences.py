@@ -34,7 +34,6 @@ def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decisi
     return "".join(
         [
             _decided(tested, tested.iteration, decision),
-            _of_average(tested, decision),
             of_other_input(other_grids(a.work, b.work), other_bytes(a.collectives, b.collectives)),
             f" {_ranks(beside)}." if beside else "",
             _of_marks(a, b),
@@ -48,14 +47,16 @@ def _decided(tested: Significance, iteration: Change, decision: Decision) -> str
         usual = _times(iteration) if iteration.p is None else _taken(iteration)
         what = NONE_THAT_COUNTS if decision.outcome == "none" else f"B is {decision.outcome}"
         return f"{what}: {tested.average.text}. The usual one (median) takes {usual}."
+    mean = _of_average(tested)
     if decision.by == DecidedBy.MEDIAN:
-        return f"B is {decision.outcome}: the median iteration takes {_taken(iteration)}."
+        return f"B is {decision.outcome}: the median iteration takes {_taken(iteration)}.{mean}"
     if decision.by == DecidedBy.RANKS and iteration.p is None:
-        return f"{_ranks(decision.ranks)}. The median iteration takes {_times(iteration)}; {_too_few(tested)}."
+        return f"{_ranks(decision.ranks)}. The median iteration takes {_times(iteration)}; {_too_few(tested)}.{mean}"
     if decision.by == DecidedBy.TOO_FEW:
-        return f"{UNKNOWN}: {_too_few(tested)}. The median iteration takes {_times(iteration)}."
+        return f"{UNKNOWN}: {_too_few(tested)}. The median iteration takes {_times(iteration)}.{mean}"
     alone = _of_ranks_alone(iteration, decision.ranks) if decision.by == DecidedBy.RANKS else ""
-    return f"{NONE_THAT_COUNTS if iteration.real else NONE}: the median iteration takes {_taken(iteration)}.{alone}"
+    what = NONE_THAT_COUNTS if iteration.real else NONE
+    return f"{what}: the median iteration takes {_taken(iteration)}.{mean}{alone}"
 
 
 def _of_ranks_alone(iteration: Change, ranks: Sequence[Change]) -> str:
@@ -65,10 +66,10 @@ def _of_ranks_alone(iteration: Change, ranks: Sequence[Change]) -> str:
     return f" But {text[0].lower()}{text[1:]}: {most:.1f} % of the iteration{' at most' * (len(ranks) > 1)}."
 
 
-def _of_average(tested: Significance, decision: Decision) -> str:
+def _of_average(tested: Significance) -> str:
     """Return what an iteration takes on average, as a sentence, where the median alone would mislead."""
     mean = tested.average
-    if mean is None or not mean.apart or decision.by == DecidedBy.AVERAGE:
+    if mean is None or not mean.apart:
         return ""
     return f" On average it takes {_times(Change(None, mean.a, mean.b, None))}."
 

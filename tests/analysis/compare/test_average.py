@@ -13,8 +13,10 @@ from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
 from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.significance import Change
 from nsys2prv.analysis.compare.stated_finding import StatedFinding
-from nsys2prv.analysis.compare.verdict import DecidedBy
+from nsys2prv.analysis.compare.verdict import DecidedBy, decide
+from nsys2prv.analysis.compare.verdict_sentences import verdict_sentences
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 
 MS = 1_000_000
@@ -105,6 +107,24 @@ def test_a_mean_that_differs_from_the_median_is_told() -> None:
     assert told.change == "none"
     assert told.text.endswith("On average it takes 9.955 ms instead of 19.955 (-50.1 %).")
     assert "On average" not in compared(SPREAD, SPREAD).verdict.text
+
+
+@pytest.mark.parametrize(("longer", "told"), [(1.0, False), (1.04, False), (1.1, True)])
+def test_a_mean_is_told_in_both_orders_of_two_runs_or_in_none(longer: float, told: bool) -> None:
+    """Of 292 ms and 43 ms it was told where the run became slower alone, as a part of the shorter run's time."""
+    few_long, slow = np.array([10.0] * 19 + [10 + 200 * (longer - 1)]), np.full(20, 70.0)
+    for one, other in ((few_long, slow), (slow, few_long), (few_long, slow / 7), (slow / 7, few_long)):
+        assert average(one, other).apart == told
+
+
+def test_a_mean_is_told_before_the_ranks_that_changed_alone() -> None:
+    """It read as the mean time of the rank."""
+    found = compared(paused(100, 4, 9), SPREAD)
+    changed = [Change(0, 6e6, 7e6, 0.001)]
+    tested = found.significance._replace(ranks=tuple(changed))
+    text = verdict_sentences(found.a, found.b, tested, decide(tested))
+    assert "(-50.1 %). But rank 0 computes" in text
+    assert "On average it takes" in text
 
 
 def test_too_few_iterations_decide_nothing() -> None:
