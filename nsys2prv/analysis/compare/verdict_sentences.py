@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nsys2prv.analysis.compare.average import average
+from nsys2prv.analysis.compare.collective_counts import of_other_counts
 from nsys2prv.analysis.compare.compare_figures import same_marks, same_pattern
 from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
@@ -35,6 +36,7 @@ def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decisi
         [
             _decided(tested, tested.iteration, decision),
             of_other_input(other_grids(a.work, b.work), other_bytes(a.collectives, b.collectives)),
+            of_other_counts(a, b),
             f" {_ranks(beside)}." if beside else "",
             _of_marks(a, b),
         ]
