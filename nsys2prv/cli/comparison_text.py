@@ -47,7 +47,7 @@ class ShownFigures(NamedTuple):
 def comparison_text(comparison: Comparison, top: int) -> str:
     """Return the verdict, the runs, and the figures that differ; of the kernels the `top` ones that changed most."""
     runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(comparison)]
-    changed = map(printable, comparison.changed_findings.lines())
+    changed = map(printable, comparison.finding_lines)
     shown = _shown(comparison, top)
     table = [_heading(comparison), aligned(HEAD, shown.rows)] if shown.rows else []
     return "\n".join([comparison.verdict.text, *changed, "", *runs, *table, *shown.left_out])
@@ -58,7 +58,7 @@ def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], t
     shown = _shown(comparison, top, without=NOT_IN_MARKDOWN)
     marks = {True: "failed", False: "passed", None: "not told"}
     lines = [f"**{comparison.verdict.text}**", "", *(f"- {marks[one.holds]}: {_cell(one.text)}" for one in judgments)]
-    lines += [f"- {_cell(line)}" for line in comparison.changed_findings.lines()]
+    lines += [f"- {_cell(line)}" for line in comparison.finding_lines]
     lines += [""] * (len(lines) > 2)
     lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(comparison)]
     lines += ["", *shown.left_out] if shown.left_out else []

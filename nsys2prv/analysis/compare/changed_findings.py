@@ -73,11 +73,14 @@ class ChangedFindings(NamedTuple):
         }
 
 
-def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_long: bool = False) -> ChangedFindings:
+def changed_findings(
+    a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_long: bool = False, costs_compare: bool = True
+) -> ChangedFindings:
     """Return the findings that only one of two runs has, those of both whose cost changed, and those told otherwise.
 
-    Costs have to compare: they are of iterations of one work, or of windows. `as_long`: iterations take as long but for
-    their spread, which moves costs, too: then costly findings have to change as much as the others.
+    `as_long`: iterations take as long but for their spread, which moves costs, too: then costly findings have to change
+    as much as the others. Not `costs_compare`: costs are of an iteration in one run and of a window in the other, or of
+    iterations of other work; then only what one run alone has is told.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
     matches = _matches(*counting)
@@ -86,6 +89,8 @@ def changed_findings(a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_
         tuple(one for one in run if one.severity != UNSTABLE and not _is_hidden(one, other))
         for run, other in zip(unpaired, reversed(counting), strict=True)
     )
+    if not costs_compare:
+        return ChangedFindings(gone, new)
     alike = LESS if as_long else ALIKE
     in_both = _of(matches, Kinship.SAME_RANKS, Kinship.COMMON_RANKS)
     differing = [pair for pair in in_both if _is_changed(pair, alike)]

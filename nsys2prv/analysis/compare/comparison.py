@@ -58,11 +58,23 @@ class Comparison:
     def changed_findings(self) -> ChangedFindings:
         """Return the findings that only one of the runs has, and those whose cost changed.
 
-        There are none where costs do not compare: iterations are of other work, or only one of the runs has any.
+        Where costs do not compare, they are the findings that only one of the runs has.
         """
-        if len({bool(count) for count in self.iterations}) > 1 or not same_iterations(self.a, self.b):
-            return ChangedFindings((), ())
-        return changed_findings(self.a.findings, self.b.findings, self._as_long)
+        return changed_findings(self.a.findings, self.b.findings, self._as_long, not self._without_costs)
+
+    @property
+    def _without_costs(self) -> str:
+        """Return why costs of findings do not compare, in words; nothing where they do."""
+        if all(self.iterations) != any(self.iterations):
+            return "one run has no iterations, without which other findings may be found"
+        return "" if same_iterations(self.a, self.b) else "iterations are of other work"
+
+    @property
+    def finding_lines(self) -> list[str]:
+        """Return a line for each of the worst findings that changed; before them why costs do not compare, if so."""
+        lines, why = [*self.changed_findings.lines()], self._without_costs
+        before = f"Findings of one run alone (costs of the others do not compare: {why}):"
+        return [before, *lines] if why and lines else lines
 
     @property
     def _as_long(self) -> bool:
@@ -92,7 +104,7 @@ class Comparison:
                 "average": _average(tested.average) if tested.average else None,
                 "ranks": [_change(one) for one in tested.ranks],
             },
-            "findings": self.changed_findings.as_json(),
+            "findings": {**self.changed_findings.as_json(), "costs_compare": not self._without_costs},
             "rows": self.rows.to_dicts(),
             "per_iteration": self.per_iteration.to_dicts(),
         }

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from nsys2prv.analysis.compare.changed_findings import changed_findings
+from nsys2prv.analysis.compare.comparison import Comparison
+from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.stated_finding import StatedFinding, stated_finding
+from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.model.units import text_ms
 
 LATE = StatedFinding("late-rank", "high", "Rank 1 is late", 9_000_000)
@@ -183,6 +187,27 @@ def test_a_finding_matches_the_nearest_one_whatever_it_costs() -> None:
     assert changed_findings([waiting, zero], [one]) == ((waiting,), (), (), ((zero, one),), ())
     both = zero._replace(ranks=(0, 1), title="Ranks 0 and 1 are late")
     assert changed_findings([both, one], [one]) == ((both,), (), (), (), ())
+
+
+@pytest.mark.parametrize("kept", [(9, 0), (0, 9)])
+def test_findings_of_one_run_alone_are_told_where_costs_do_not_compare(kept: tuple[int, int]) -> None:
+    """Nothing was told of two runs of which one has no iterations."""
+    costly = COPIES._replace(cost_ns=100 * COPIES.cost_ns, severity="high")
+    sides = [
+        RunFigures(
+            "a", ("app",), 1, 1, "communication", "steady", count, None, {}, pl.DataFrame(schema=ITERATION), findings
+        )
+        for count, findings in zip(kept, ((LATE, COPIES), (costly,)), strict=True)
+    ]
+    found = Comparison(*sides)
+    assert found.changed_findings == ((LATE,), (), (), (), ())
+    why = "one run has no iterations, without which other findings may be found"
+    before = f"Findings of one run alone (costs of the others do not compare: {why}):"
+    assert found.finding_lines == [before, "Gone: Rank 1 is late"]
+    assert found.as_json()["findings"]["costs_compare"] is False
+    alike = Comparison(sides[1], sides[1]._replace(findings=(LATE,)))
+    assert alike.finding_lines == ["Gone: Copies of pageable memory", "New: Rank 1 is late"]
+    assert alike.as_json()["findings"]["costs_compare"] is True
 
 
 def test_the_worst_three_are_told() -> None:

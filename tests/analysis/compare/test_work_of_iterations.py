@@ -127,6 +127,7 @@ def test_iterations_of_other_marks_and_work_do_not_compare(tmp_path: Path) -> No
     found = nsys2prv.compare(one, other)
     known = "in an iteration none of the 2 kernels and graphs that both launch come equally often"
     assert found.verdict.change == "unknown"
+    assert found.as_json()["findings"]["costs_compare"] is False
     assert f"'step #' in A, 'turn #' in B, and {known}; --iteration names an NVTX range" in found.verdict.text
     assert found.verdict.text.endswith(
         " From the first activity to the last it takes 11.9 ms instead of 11.9 (+0.0 %), and in all of that 2 of the 2 "
