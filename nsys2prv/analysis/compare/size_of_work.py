@@ -82,16 +82,24 @@ def of_other_input(grids: OtherSize | None, volume: OtherSize | None) -> str:
     text = ""
     if grids:
         larger = "larger" if grids.larger else "smaller"
+        kernel = f"`{short(grids.name, LONGEST_NAME)}`: {_times_the(grids.times, 'the threads')}"
         text = (
-            f" But the work is of another size: {grids.differing} of the {grids.every} kernels that come equally often "
-            f"have {larger} grids in B (`{short(grids.name, LONGEST_NAME)}`: {factor_text(grids.times)} times the "
-            "threads), as of another batch or input. What times change by that is no change of speed."
+            f" The work is of another size: {grids.differing} of the {grids.every} kernels that come equally often "
+            f"have {larger} grids in B ({kernel}), as with another batch or input, or a cache that only one run uses. "
+            "With another input, times tell no change of speed."
         )
     if volume:
         number = f"{volume.differing} kinds of collectives move" if volume.differing > 1 else f"{volume.name} moves"
         of_which = f"{volume.name}: " if volume.differing > 1 else ""
         text += (
             f" {number} {'more' if volume.larger else 'fewer'} bytes in as many operations in B "
-            f"({of_which}{factor_text(volume.times)} times as many)."
+            f"({of_which}{_times_the(volume.times, 'as many')})."
         )
     return text
+
+
+def _times_the(times: float, what: str) -> str:
+    """Return how many times `what` something is, as a part of it where it is less than half."""
+    if 2 * times > 1:
+        return f"{factor_text(times)} times {what}"
+    return f"1/{factor_text(1 / times)} {'of ' * what.startswith('the')}{what}"

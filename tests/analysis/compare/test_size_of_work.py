@@ -70,7 +70,7 @@ def test_bytes_of_collectives_are_compared_by_operation() -> None:
     sides = [run_figures(analysis_of(run._replace(work=work)), "run") for work in (run.work, doubled, half_known)]
     told = "AllReduce moves more bytes in as many operations in B (2 times as many)."
     assert told in Comparison(sides[0], sides[1]).verdict.text
-    assert told.replace("more", "fewer").replace("2", "0.5") in Comparison(sides[1], sides[0]).verdict.text
+    assert told.replace("more", "fewer").replace("2 times", "1/2") in Comparison(sides[1], sides[0]).verdict.text
     assert "bytes" not in Comparison(sides[0], sides[2]).verdict.text
 
 
@@ -87,21 +87,29 @@ def launching(blocks: int, threads: int) -> RunFigures:
 def test_a_run_with_another_batch_is_said_to_be_of_another_size() -> None:
     small, large = launching(100, 128), launching(400, 128)
     assert (
-        " But the work is of another size: 2 of the 2 kernels that come equally often have larger grids in B (`a`: 4 "
-        "times the threads), as of another batch or input. What times change by that is no change of speed."
+        " The work is of another size: 2 of the 2 kernels that come equally often have larger grids in B (`a`: 4 times "
+        "the threads), as with another batch or input, or a cache that only one run uses. With another input, times "
+        "tell no change of speed."
     ) in Comparison(small, large).verdict.text
-    assert "smaller grids in B (`a`: 0.25 times the threads)" in Comparison(large, small).verdict.text
+    assert "smaller grids in B (`a`: 1/4 of the threads)" in Comparison(large, small).verdict.text
     assert "another size" not in Comparison(small, small).verdict.text
 
 
 @pytest.mark.parametrize(
     ("times", "told"),
-    [(128, "128"), (1.06, "1.06"), (1 / 128, "0.00781"), (999.7, "1,000"), (4096, "4,096"), (1e-6, "under 0.001")],
+    [(128, "128 times"), (1.06, "1.06 times"), (0.94, "0.94 times"), (999.7, "1,000 times"), (4096, "4,096 times")],
 )
 def test_how_much_larger_the_work_is_reads_without_exponents(times: float, told: str) -> None:
     size = OtherSize(2, 2, "gemm", times)
-    assert f"(`gemm`: {told} times the threads)" in of_other_input(size, None)
-    assert f"(gemm: {told} times as many)" in of_other_input(None, size)
+    assert f"(`gemm`: {told} the threads)" in of_other_input(size, None)
+    assert f"(gemm: {told} as many)" in of_other_input(None, size)
+
+
+def test_how_much_smaller_the_work_is_reads_as_a_part() -> None:
+    """It was 0.0426 times the threads."""
+    size = OtherSize(2, 2, "gemm", 1 / 23.5)
+    assert "(`gemm`: 1/23.5 of the threads)" in of_other_input(size, None)
+    assert "(gemm: 1/23.5 as many)" in of_other_input(None, size)
 
 
 def test_larger_blocks_and_fewer_of_them_are_the_same_size() -> None:
