@@ -28,6 +28,8 @@ COUNT, FACTOR, NUMBER = Unit("", 1, 0), Unit("", 1, 4), Unit("", 1, 2)
 SHORTEST_IN_MS = 10_000
 # Lower factors are not told, and from the other one on they are whole numbers: with three digits both have exponents.
 LEAST_FACTOR, LEAST_WHOLE = 0.001, 999.5
+# From so many times on, a change is told as a factor: percents of more than three digits are hard to read.
+LONG_TIMES = 10
 
 # Times of single calls, kernels and samples.
 _SHORT = ("avg_ns", "med_ns", "p90_ns", "p99_ns", "min_ns", "max_ns", "stddev_ns", "wait_p50_ns", "wait_p90_ns",
@@ -81,6 +83,11 @@ def factor_text(value: float) -> str:
     if value < LEAST_FACTOR:
         return f"under {LEAST_FACTOR:g}"
     return f"{value:.3g}" if value < LEAST_WHOLE else f"{value:,.0f}"
+
+
+def change_text(share: float) -> str:
+    """Return a change, a part of the earlier time, in percent; from LONG_TIMES on as how many times as long."""
+    return f"{factor_text(1 + share)} times as long" if 1 + share >= LONG_TIMES else f"{100 * share:+.1f} %"
 
 
 def bytes_text(count: int, digits: int = 1) -> str:

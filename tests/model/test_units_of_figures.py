@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from nsys2prv.model.units import COUNT, FACTOR, FRACTION, GB_S, MB, MS, PERCENT, US, Unit, head_of, unit_of, words_of
+from nsys2prv.model.units import (
+    COUNT,
+    FACTOR,
+    FRACTION,
+    GB_S,
+    MB,
+    MS,
+    PERCENT,
+    US,
+    Unit,
+    change_text,
+    head_of,
+    unit_of,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +45,18 @@ def test_a_name_says_the_unit(name: str, unit: Unit | None, words: str, head: st
 def test_figures_as_text() -> None:
     assert MS.text(1500) == f"{0.0015:.3f}"
     assert [MS.text(-100), FRACTION.text(0.12345), COUNT.text(7), MB.text(2_500_000)] == ["0.000", "12.3", "7", "2.500"]
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [
+        (0.0341, "+3.4 %"),
+        (-0.975, "-97.5 %"),
+        (8.99, "+899.0 %"),
+        (9, "10 times as long"),
+        (1368.6, "1,370 times as long"),
+    ],
+)
+def test_a_change_reads_in_percent_or_as_a_factor(share: float, told: str) -> None:
+    """It was +136860.0 %."""
+    assert change_text(share) == told

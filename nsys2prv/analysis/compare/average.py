@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from nsys2prv.model.units import change_text
+
 Floats = npt.NDArray[np.float64]
 
 # An iteration is long from so many times the median of its run on. Fewer long ones in both runs may be chance.
@@ -41,7 +43,7 @@ class Average(NamedTuple):
             f"{long or 'none'} of {every} in {run}"
             for run, long, every in zip("AB", self.long, self.iterations, strict=True)
         ]
-        times = f"{self.b / 1e6:.3f} ms on average instead of {self.a / 1e6:.3f} ({100 * self.share:+.1f} %)"
+        times = f"{self.b / 1e6:.3f} ms on average instead of {self.a / 1e6:.3f} ({change_text(self.share)})"
         return f"an iteration takes {times}; long ones are {' and '.join(counts)}"
 
 

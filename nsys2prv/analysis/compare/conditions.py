@@ -164,4 +164,4 @@ def _described(change: Change, beyond: bool) -> str:
     """Return a tested change as a clause; of one that is `beyond` a limit and still does not count, why."""
     times = f"{change.b / 1e6:.3f} ms instead of {change.a / 1e6:.3f}"
     why = f" ({BELOW if change.real else 'not significant'})" if beyond and not change.significant else ""
-    return f"{change.subject} {times} ({change.percent}, p = {change.p:.4f}){why}"
+    return f"{change.subject} {times} ({change.difference}, p = {change.p:.4f}){why}"

@@ -19,6 +19,7 @@ import polars as pl
 
 from nsys2prv.analysis.compare.average import Average, average
 from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
+from nsys2prv.model.units import change_text
 
 # A difference counts if chance makes as large a one this rarely, and if it is this large: clocks of GPUs, which follow
 # temperature and power, move runs by some tenths of a percent.
@@ -68,9 +69,9 @@ class Change(NamedTuple):
         return (self.b - self.a) / self.a if self.a else 0.0
 
     @property
-    def percent(self) -> str:
-        """Return the difference in percent of a, as text."""
-        return f"{100 * self.share:+.1f} %" if self.a else "from 0"
+    def difference(self) -> str:
+        """Return the difference in percent of a, or how many times as long b takes, as text."""
+        return change_text(self.share) if self.a else "from 0"
 
     @property
     def real(self) -> bool:

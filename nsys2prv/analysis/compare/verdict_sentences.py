@@ -140,7 +140,7 @@ def _times(change: Change) -> str:
     """Write both times and the difference, in ms with three digits or more."""
     digits = 1 if min(change.a, change.b) >= 1e7 else 3
     a, b = (f"{ns / 1e6:.{digits}f}" for ns in (change.a, change.b))
-    return f"{b} ms instead of {a} ({change.percent})"
+    return f"{b} ms instead of {a} ({change.difference})"
 
 
 def _taken(change: Change) -> str:
