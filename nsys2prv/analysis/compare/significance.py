@@ -104,7 +104,7 @@ def significance(a: pl.DataFrame, b: pl.DataFrame) -> Significance:
     counts = (len(lengths[0]), len(lengths[1]))
     if not all(counts):
         return Significance(counts, None, ())
-    (p,) = _p_values([one[:, None] for one in lengths]) or [None]
+    (p,) = _p_values(_in_one_order([one[:, None] for one in lengths])) or [None]
     iteration = Change(None, float(np.median(lengths[0])), float(np.median(lengths[1])), p)
     ranks = _ranks(*(run.filter("steady") for run in (a, b)))
     return Significance(counts, iteration, ranks, average(lengths[0], lengths[1], enough=p is not None))
@@ -133,9 +133,10 @@ def _ranks(a: pl.DataFrame, b: pl.DataFrame) -> tuple[Change, ...]:
     times = [_by_rank(run, ranks, column) for run in (a, b)]
     if not ranks or not all(len(one) for one in times):
         return ()
-    level, found = LEVEL, _p_values(times)
+    ordered = _in_one_order(times)
+    level, found = LEVEL, _p_values(ordered)
     if not found:
-        level, found = STRICT_LEVEL, _p_values_over_ranks(times) or [None] * len(ranks)
+        level, found = STRICT_LEVEL, _p_values_over_ranks(ordered) or [None] * len(ranks)
     medians = [np.median(one, axis=0).tolist() for one in times]
     computing = column == "compute_ns"
     of_ranks = zip(ranks, *medians, found, strict=True)
@@ -145,6 +146,11 @@ def _ranks(a: pl.DataFrame, b: pl.DataFrame) -> tuple[Change, ...]:
 def _by_rank(iterations: pl.DataFrame, ranks: list[int], column: str) -> Floats:
     """Return an array of the iterations that all ranks have, a column a rank."""
     return whole_iterations(iterations, ranks)[column].to_numpy().astype(np.float64).reshape(-1, max(len(ranks), 1))
+
+
+def _in_one_order(times: list[Floats]) -> list[Floats]:
+    """Return the times of two runs in an order of their own, so that random arrangements give both orders one p."""
+    return sorted(times, key=lambda one: (len(one), one.tobytes()))
 
 
 def _can_tell(a: int, b: int) -> bool:
