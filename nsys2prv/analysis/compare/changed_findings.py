@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from nsys2prv.analysis.compare.stated_finding import LESS, UNSTABLE, Kinship, StatedFinding
@@ -45,10 +45,14 @@ class ChangedFindings(NamedTuple):
     moved: tuple[Pair, ...] = ()
     retold: tuple[Pair, ...] = ()
 
-    def lines(self) -> Iterator[str]:
-        """Yield a line for each of the worst ones, and one for the number of others."""
+    def lines(self, unmended: Collection[StatedFinding] = ()) -> Iterator[str]:
+        """Yield a line for each of the worst ones, and one for the number of others.
+
+        `unmended`: those that only one run has, though what they are about takes as long in the other.
+        """
         for word, findings in (("Gone", self.gone), ("New", self.new)):
-            yield from (f"{word}: {one.title}" for one in findings[:MOST_TOLD])
+            for one in findings[:MOST_TOLD]:
+                yield f"{word}{', though its kernels take as long' * (one in unmended)}: {one.title}"
             if (more := len(findings) - MOST_TOLD) > 0:
                 yield f"{word}: {more} more finding{'s' * (more > 1)}"
         for old, new in self.changed[:MOST_TOLD]:

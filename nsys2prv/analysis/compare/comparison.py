@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 
 from nsys2prv.analysis.compare.average import Average
-from nsys2prv.analysis.compare.changed_findings import ChangedFindings, changed_findings
+from nsys2prv.analysis.compare.changed_findings import ALIKE, ChangedFindings, changed_findings
 from nsys2prv.analysis.compare.compare_figures import (
     compare_figures,
     figures_per_iteration,
     same_iterations,
 )
-from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures
 from nsys2prv.analysis.compare.significance import Change, Significance, significance
+from nsys2prv.analysis.compare.stated_finding import StatedFinding
 from nsys2prv.analysis.compare.verdict import DecidedBy, Decision, Verdict, decide
 from nsys2prv.analysis.compare.verdict_sentences import verdict_sentences
 from nsys2prv.errors import UsageError
@@ -72,9 +73,19 @@ class Comparison:
     @property
     def finding_lines(self) -> list[str]:
         """Return a line for each of the worst findings that changed; before them why costs do not compare, if so."""
-        lines, why = [*self.changed_findings.lines()], self._without_costs
+        lines, why = [*self.changed_findings.lines(self._unmended)], self._without_costs
         before = f"Findings of one run alone (costs of the others do not compare: {why}):"
         return [before, *lines] if why and lines else lines
+
+    @property
+    def _unmended(self) -> list[StatedFinding]:
+        """Return the findings of one run alone whose kernels take as long in both: others hide them in one run."""
+        if self._without_costs:
+            return []
+        kernels = self.per_iteration.filter(pl.col("what") == KERNEL_TIME)
+        times = {name: (a or 0.0, b or 0.0) for name, a, b in kernels.select("name", "a", "b").rows()}
+        found = self.changed_findings
+        return [one for one in (*found.gone, *found.new) if _take_as_long(one.kernels, times)]
 
     @property
     def _as_long(self) -> bool:
@@ -111,6 +122,12 @@ class Comparison:
 
     def __repr__(self) -> str:
         return f"<Comparison: {self.verdict.text}>"
+
+
+def _take_as_long(kernels: Sequence[str], times: Mapping[str, tuple[float, float]]) -> bool:
+    """Return whether kernels take as long in both runs. `times`: of each kernel in both."""
+    sums = [sum(times.get(name, (0.0, 0.0))[side] for name in kernels) for side in (0, 1)]
+    return min(sums) > 0 and min(sums) >= ALIKE * max(sums)
 
 
 def check_comparable(a: RunFigures, b: RunFigures) -> None:

@@ -44,7 +44,7 @@ class StatedFinding(NamedTuple):
 
     `cost_ns`: of an iteration; `ranks`: those concerned, empty for all; `subject`: the call, kernel or cause that its
     title names, "" for rules whose titles name none. Of a late rank it is `launching KERNEL` where its host works
-    before that, and "" where it is slow at many places.
+    before that, and "" where it is slow at many places. `kernels`: names of those that it is about, five at most.
     """
 
     id: str
@@ -53,6 +53,7 @@ class StatedFinding(NamedTuple):
     cost_ns: int
     ranks: tuple[int, ...] = ()
     subject: str = ""
+    kernels: tuple[str, ...] = ()
 
     def kinship(self, other: StatedFinding) -> Kinship | None:
         """Return how near a finding of another run is to this one; None if it is not of the same fault.
@@ -99,9 +100,18 @@ def stated_finding(
     rule: str, severity: str, title: str, cost_ns: float, ranks: Sequence[int], evidence: Mapping[str, Any]
 ) -> StatedFinding:
     """Return a finding, found now or stored, as comparisons see it."""
-    return StatedFinding(rule, severity, title, round(cost_ns), tuple(ranks), _subject(rule, evidence))
+    subject, kernels = _subject(rule, evidence), _kernels(evidence)
+    return StatedFinding(rule, severity, title, round(cost_ns), tuple(ranks), subject, kernels)
 
 
 def _subject(rule: str, evidence: Mapping[str, Any]) -> str:
     subject = next((str(evidence[key]) for key in SUBJECTS.get(rule, ()) if evidence.get(key)), "")
     return "" if subject == SLOW else subject
+
+
+def _kernels(evidence: Mapping[str, Any]) -> tuple[str, ...]:
+    # Some rules give the number of kernels by this key.
+    several = evidence.get("kernels")
+    if isinstance(several, list):
+        return tuple(map(str, several))
+    return (str(evidence["kernel"]),) if evidence.get("kernel") else ()

@@ -7,7 +7,7 @@ import pytest
 
 from nsys2prv.analysis.compare.changed_findings import changed_findings
 from nsys2prv.analysis.compare.comparison import Comparison
-from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures
 from nsys2prv.analysis.compare.stated_finding import StatedFinding, stated_finding
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.model.units import text_ms
@@ -157,7 +157,7 @@ def test_waiting_in_turn_is_neither_gone_nor_new_where_a_rank_is_late_for_longer
     ],
 )
 def test_the_subject_is_what_the_title_names(rule: str, evidence: dict[str, object], subject: str) -> None:
-    assert stated_finding(rule, "high", "B", 1.4, [1], evidence) == (rule, "high", "B", 1, (1,), subject)
+    assert stated_finding(rule, "high", "B", 1.4, [1], evidence) == (rule, "high", "B", 1, (1,), subject, ())
 
 
 def test_waiting_in_another_call_is_another_fault() -> None:
@@ -187,6 +187,42 @@ def test_a_finding_matches_the_nearest_one_whatever_it_costs() -> None:
     assert changed_findings([waiting, zero], [one]) == ((waiting,), (), (), ((zero, one),), ())
     both = zero._replace(ranks=(0, 1), title="Ranks 0 and 1 are late")
     assert changed_findings([both, one], [one]) == ((both,), (), (), (), ())
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kernels"), [({"kernels": ["a", "b"]}, ("a", "b")), ({"kernel": "a"}, ("a",)), ({"kernels": 3}, ())]
+)
+def test_the_kernels_are_those_that_the_evidence_names(evidence: dict[str, object], kernels: tuple[str, ...]) -> None:
+    assert stated_finding("matrix-products", "high", "B", 1, [], evidence).kernels == kernels
+
+
+@pytest.mark.parametrize(
+    ("kernels", "kept", "told"),
+    [
+        (("conv",), (9, 9), ", though its kernels take as long"),
+        (("conv", "faster"), (9, 9), ""),
+        (("faster",), (9, 9), ""),
+        (("conv",), (9, 18), ""),  # as long in twice as many iterations
+        (("only a",), (9, 9), ""),
+        ((), (9, 9), ""),
+    ],
+)
+def test_a_finding_is_not_said_to_be_gone_alone_where_its_kernels_take_as_long(
+    kernels: tuple[str, ...], kept: tuple[int, int], told: str
+) -> None:
+    """The critical path ran through others: convolutions of 38 ms in both runs were gone in one."""
+    times = {"conv": (38.0, 37.0), "faster": (30.0, 3.0), "only a": (5.0, None)}
+    sides = [
+        RunFigures(
+            *("a", ("app",), 1, 1, "communication", "steady", kept[side], None),
+            {(KERNEL_TIME, name): of[side] for name, of in times.items() if of[side] is not None},
+            pl.DataFrame(schema=ITERATION),
+            findings=() if side else (COPIES._replace(kernels=kernels),),
+        )
+        for side in (0, 1)
+    ]
+    assert Comparison(*sides).finding_lines == [f"Gone{told}: Copies of pageable memory"]
+    assert Comparison(*reversed(sides)).finding_lines == [f"New{told}: Copies of pageable memory"]
 
 
 @pytest.mark.parametrize("kept", [(9, 0), (0, 9)])
