@@ -20,6 +20,7 @@ from nsys2prv.analysis.facts.hosts.code_loading import common_loading
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_wait
+from nsys2prv.analysis.facts.hosts.long_calls import advice_on_repeated_calls
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
@@ -70,7 +71,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     if _blocking(case):
         rule, (title, advice) = "blocking-launches", _of_blocking()
     elif of_short:
-        rule, (title, advice) = "launch-bound", _of_launches(case, a_device, median, places, seen)
+        rule, (title, advice) = "launch-bound", _of_launches(case, mean, a_device, median, places, seen)
     else:
         rule, (title, advice) = "host-bound", busy_host(case, mean, places, seen, in_few)
     yield Finding(
@@ -117,11 +118,14 @@ def _of_blocking() -> tuple[str, str]:
     return title, UNSET
 
 
-def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, seen: Seen) -> tuple[str, str]:
+def _of_launches(
+    case: Case, starved: float, kernels: float, median: float, places: IdlePlaces, seen: Seen
+) -> tuple[str, str]:
     """Return title and advice where many kernels (on a device, of `median` ns) are launched too slowly.
 
-    `places`: where the device has no work; `seen`: what samples say of that time. A CUDA graph holds no call that waits
-    for the device (CUDA programming guide, prohibited operations of a capture).
+    `starved`: how long the device has no work (ns of an iteration, the mean of devices), `places`: where; `seen`: what
+    samples say of that time. A CUDA graph holds no call that waits for the device (CUDA programming guide, prohibited
+    operations of a capture).
     """
     operations = advice_on_operations(case)
     graphs = _of_graphs(case)
@@ -132,6 +136,7 @@ def _of_launches(case: Case, kernels: float, median: float, places: IdlePlaces, 
     launch_less = " ".join(filter(None, (operations, rounds or graphs or LAUNCH_LESS.of(case.framework))))
     # The waits of a host for these are theirs.
     first = advice_on_shared_norms(case) or _advice_on_waits(case, kernels)
+    first += advice_on_repeated_calls(case, starved)
     single = round(kernels) == 1
     many = f"{kernels:,.0f} kernel{'s' * (not single)} of {median / 1000:.1f} us leave{'s' * single}"
     return (

@@ -266,6 +266,16 @@ def test_a_rank_whose_launches_wait_for_their_kernels_is_named() -> None:
     assert "blocking-launches" not in found
 
 
+@pytest.mark.parametrize(
+    ("call", "us", "told"), [("StreamCreate", 4, True), ("StreamCreate", 1, False), ("Free", 4, False)]
+)
+def test_launch_bound_names_calls_that_make_the_same_again(call: str, us: int, told: bool) -> None:
+    """The device idles 8 of 9 units before each kernel, and the host is in a call for 4 of them, or for 1."""
+    steps = [f"cuda:cuda{call} {at + 2}-{at + 2 + us}, k @{at} {at + 1}-{at + 2}" for at in range(0, 980, 9)]
+    advice = findings_of(program(f"0| {', '.join(steps)}"))["launch-bound"].advice
+    assert ("% of that time the host is in `cudaStreamCreate`: make what a loop needs" in advice) == told
+
+
 def test_one_pause_of_the_run_makes_no_other_finding() -> None:
     """In one of six steps of short kernels the host pauses 230 ms, as for a checkpoint."""
     step = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))

@@ -9,10 +9,11 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.launchers import calls_in_gaps
-from nsys2prv.analysis.facts.thresholds import LONG_CALL, ONE_PLACE
+from nsys2prv.analysis.facts.thresholds import LONG_CALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.model.device_kinds import DeviceKind
+from nsys2prv.model.words import few
 
 # Calls that belong to other findings: allocations, launches, and waits for work.
 OF_OTHER_FINDINGS = rf"{MANAGING_MEMORY}|Launch|{CALL_THAT_WAITS}|Query"
@@ -34,6 +35,9 @@ BETWEEN_RANKS = Words(
 # lazy loading).
 WARM_UP = "A first call makes the context or loads code: call it before the part that counts (warm up)."
 KEEP = "Call it once before the loop, and keep what it makes or returns (streams, events, handles, properties)."
+
+# Calls that make, end or ask for what a program can keep, such as streams, events and properties of devices.
+MAKING_OR_ASKING = r"(Stream|Event)(Create|Destroy)|^cu(da)?(MemGetInfo|GetDeviceProp|Ctx(Create|Destroy))|Occupancy"
 
 
 class LongCall(NamedTuple):
@@ -57,6 +61,23 @@ def long_call(case: Case, starved: float) -> LongCall | None:
         return None
     name, ns, calls, each = by_name.row(0)
     return LongCall(name, each) if ns >= LONG_CALL.value * calls else None
+
+
+def advice_on_repeated_calls(case: Case, starved: float) -> str:
+    """Return advice on calls that make or ask for what a loop can keep; empty where they take little time.
+
+    `starved`: time in which a device has nothing launched (ns of an iteration, the mean).
+    """
+    of_cuda = (pl.col("kind") == "cuda") & text_contains("name", MAKING_OR_ASKING)
+    by_name = calls_meanwhile(case, of_cuda)
+    share = float(by_name["each_ns"].sum()) / starved
+    if share < PART_PLACE.value:
+        return ""
+    names = [f"`{name}`" for name in by_name["name"]]
+    return (
+        f"For {100 * share:.0f} % of that time the host is in {few(names)}: make what a loop needs before it, and keep "
+        "it (streams, events, properties of the device). "
+    )
 
 
 def calls_meanwhile(case: Case, chosen: pl.Expr) -> pl.DataFrame:
