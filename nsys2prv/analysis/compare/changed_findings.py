@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from nsys2prv.analysis.compare.stated_finding import LESS, UNSTABLE, Kinship, StatedFinding
@@ -78,13 +79,18 @@ class ChangedFindings(NamedTuple):
 
 
 def changed_findings(
-    a: Sequence[StatedFinding], b: Sequence[StatedFinding], as_long: bool = False, costs_compare: bool = True
+    a: Sequence[StatedFinding],
+    b: Sequence[StatedFinding],
+    as_long: bool = False,
+    costs_compare: bool = True,
+    noticeable_ns: float = inf,
 ) -> ChangedFindings:
     """Return the findings that only one of two runs has, those of both whose cost changed, and those told otherwise.
 
     `as_long`: iterations take as long but for their spread, which moves costs, too: then costly findings have to change
     as much as the others. Not `costs_compare`: costs are of an iteration in one run and of a window in the other, or of
-    iterations of other work; then only what one run alone has is told.
+    iterations of other work; then only what one run alone has is told. A change of a cost by `noticeable_ns` or more is
+    told whatever part of the cost it is, unless iterations take as long.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
     matches = _matches(*counting)
@@ -97,7 +103,7 @@ def changed_findings(
         return ChangedFindings(gone, new)
     alike = LESS if as_long else ALIKE
     in_both = _of(matches, Kinship.SAME_RANKS, Kinship.COMMON_RANKS)
-    differing = [pair for pair in in_both if _is_changed(pair, alike)]
+    differing = [pair for pair in in_both if _is_changed(pair, alike, inf if as_long else noticeable_ns)]
     changed = sorted(differing, key=lambda pair: -abs(pair[0].cost_ns - pair[1].cost_ns))
     moved = _of(matches, Kinship.OTHER_RANKS, Kinship.OTHER_RULE_AND_RANKS)
     retold = _of(matches, Kinship.OTHER_CAUSE, Kinship.OTHER_RULE)
@@ -153,8 +159,12 @@ def _far_less_or_more(old: StatedFinding, new: StatedFinding) -> str:
     return f", and {'less' if new.cost_ns < old.cost_ns else 'more'}"
 
 
-def _is_changed(pair: Pair, alike: float) -> bool:
-    """Return True for a finding as in both runs, if its cost changed by enough to tell. `alike`: of a costly one."""
+def _is_changed(pair: Pair, alike: float, noticeable_ns: float) -> bool:
+    """Return True for a finding as in both runs, if its cost changed by enough to tell.
+
+    `alike`: the part of its cost from which on a costly one has not changed; `noticeable_ns`: see changed_findings.
+    """
     less, more = sorted(pair, key=lambda one: one.cost_ns)
     least = alike if more.severity == COSTLY else LESS
-    return more.severity != UNSTABLE and more.id not in BOUNDS and less.cost_ns < least * more.cost_ns
+    changed = less.cost_ns < least * more.cost_ns or more.cost_ns - less.cost_ns >= noticeable_ns
+    return more.severity != UNSTABLE and more.id not in BOUNDS and changed

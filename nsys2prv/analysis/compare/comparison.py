@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from math import inf
 from typing import Any
 
 import polars as pl
@@ -22,6 +23,9 @@ from nsys2prv.analysis.compare.verdict import DecidedBy, Decision, Verdict, deci
 from nsys2prv.analysis.compare.verdict_sentences import verdict_sentences
 from nsys2prv.errors import UsageError
 from nsys2prv.model.words import few, short
+
+# A cost that changed by this part of the shorter iteration is told: a finding of that cost is of high severity.
+NOTICEABLE = 0.1
 
 
 class Comparison:
@@ -61,7 +65,11 @@ class Comparison:
 
         Where costs do not compare, they are the findings that only one of the runs has.
         """
-        return changed_findings(self.a.findings, self.b.findings, self._as_long, not self._without_costs)
+        tested = self.significance.iteration
+        noticeable = NOTICEABLE * min(tested.a, tested.b) if tested else inf
+        return changed_findings(
+            self.a.findings, self.b.findings, self._as_long, not self._without_costs, noticeable or inf
+        )
 
     @property
     def _without_costs(self) -> str:

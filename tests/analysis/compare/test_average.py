@@ -156,6 +156,14 @@ def test_costs_that_spread_are_no_change_where_iterations_take_as_long_on_averag
     assert (found.verdict.change, len(found.changed_findings.changed)) == (change, told)
 
 
+@pytest.mark.parametrize(("cost", "told"), [(2.0, 1), (3.5, 0)])
+def test_a_cost_that_changed_by_a_tenth_of_an_iteration_is_told(cost: float, told: int) -> None:
+    found = compared(SPREAD, [0.7 * time for time in SPREAD])
+    costs = (StatedFinding("conversions", "medium", "Casts", round(ns * MS)) for ns in (4.0, cost))
+    found.a, found.b = (run._replace(findings=(one,)) for run, one in zip((found.a, found.b), costs, strict=True))
+    assert len(found.changed_findings.changed) == told
+
+
 def test_the_verdict_and_the_gate_go_by_the_average_that_decides() -> None:
     """Neither do they take the run without pauses for slower, whose usual iterations are."""
     slower = [1.04 * time for time in SPREAD]
