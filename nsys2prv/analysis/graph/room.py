@@ -37,8 +37,8 @@ def room_edges(run: Run, time: Times, binding: Nodes, binds: Nodes) -> Edges:
     beside = full.select("task", "device", beside="row", ready="start", began="start", ended="end", source="work")
     waiting = kernels.with_columns(ready=pl.Series(_ready(time, binding, binds, run.work.height)))
     waiting = waiting.filter(pl.col("kind") != COPY, pl.col("start") - pl.col("ready") >= LEAST_WAIT_NS)
-    pairs = waiting.sort("ready").join_asof(
-        beside.sort("ready"), on="ready", by=["task", "device"], check_sortedness=False
+    pairs = waiting.sort("ready", "work").join_asof(
+        beside.sort("ready", "source"), on="ready", by=["task", "device"], check_sortedness=False
     )
     early, ran = pl.col("ended") - pl.col("start"), pl.col("ended") - pl.col("began")
     found = pairs.drop_nulls("source").filter(

@@ -111,4 +111,4 @@ def iterations_over_ranges(steps: pl.DataFrame, ranges: pl.DataFrame) -> pl.Data
     about = iterations_frame(iterations_in_ranges(steps, ranges))
     begins = steps.group_by(key).agg(pl.col("start").min())
     own = begins.join(about, on=key, how="semi")["start"]
-    return begins.filter(pl.col("start").is_between(own.min(), own.max())).select(key)  # type: ignore[arg-type]
+    return begins.filter(pl.col("start").is_between(own.min(), own.max())).select(key)
