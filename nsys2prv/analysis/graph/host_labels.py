@@ -64,11 +64,11 @@ def _calls(run: Run, kind: str) -> pl.DataFrame:
 def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:
     """Return for each piece the name of the interval that overlaps with it most, if it fills enough; else null.
 
-    `named`: `by`, start, end and name. Intervals of one `by` do not overlap with each other, or in parts that matter
-    little.
+    `named`: `by`, start, end and name, in order of start within one `by`. Those of one `by` do not overlap with each
+    other, or in parts that matter little.
     """
     groups = pieces[by].unique().sort()
-    intervals = named.filter(pl.col(by).is_in(groups.implode())).sort(by, "start", "end")
+    intervals = named.filter(pl.col(by).is_in(groups.implode())).sort(by, maintain_order=True)
     names = pl.repeat(None, pieces.height, dtype=pl.String, eager=True).alias("name")
     if intervals.is_empty():
         return names
@@ -77,14 +77,13 @@ def _filling(pieces: pl.DataFrame, named: pl.DataFrame, by: str) -> pl.Series:
     for frame in (pieces, intervals):
         group = np.searchsorted(groups, frame[by])
         sides.append(Spans(*(axis.at(group, frame[c].to_numpy()) for c in ("start", "end"))))
-    piece, over = overlapping(*sides)
-    pairs = pieces.select(low="start", high="end")[piece].hstack(intervals.select("start", "end", "name")[over])
-    inside = pl.min_horizontal("end", "high") - pl.max_horizontal("start", "low")
-    sums = (
-        pairs.with_columns(at=pl.Series(piece), inside=inside.clip(0))
-        .group_by("at", "name", maintain_order=True)
-        .agg(pl.col("inside").sum(), (pl.col("high") - pl.col("low")).first().alias("length"))
-    )
-    longest = sums.sort("inside", descending=True, maintain_order=True).unique("at", keep="first", maintain_order=True)
-    filled = longest.filter(pl.col("inside") >= LEAST_FILLED_SHARE * pl.col("length"))
+    own, others = sides
+    piece, over = overlapping(own, others)
+    inside = np.minimum(own.end[piece], others.end[over]) - np.maximum(own.start[piece], others.start[over])
+    pairs = pl.DataFrame({"at": piece, "name": intervals["name"].gather(over), "inside": inside})
+    sums = pairs.group_by("at", "name", maintain_order=True).agg(pl.col("inside").sum())
+    most = pl.col("inside").arg_max()
+    longest = sums.group_by("at", maintain_order=True).agg(pl.col("name").get(most), pl.col("inside").get(most))
+    length = (pieces["end"] - pieces["start"]).gather(longest["at"])
+    filled = longest.filter(longest["inside"] >= LEAST_FILLED_SHARE * length)
     return names.scatter(filled["at"], filled["name"].cast(pl.String))
