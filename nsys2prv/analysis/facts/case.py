@@ -17,6 +17,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.find_rounds import Rounds, rounds_of_streams
 from nsys2prv.analysis.facts.framework import Framework, framework_of
 from nsys2prv.analysis.facts.gaps import DeviceWork, Gaps, device_work, idle_gaps, kept_time, starved_time
+from nsys2prv.analysis.facts.held_iterations import held_iterations
 from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.launchers import Launchers, find_launchers
 from nsys2prv.analysis.facts.long_steps import LongSteps, long_steps, step_begins
@@ -27,15 +28,12 @@ from nsys2prv.analysis.frames import KERNEL, MPI, NCCL, Run
 from nsys2prv.analysis.graph.critical_path import COMPUTE
 from nsys2prv.analysis.graph.nodes import work_of_node
 from nsys2prv.analysis.interval_frames import covered_by, cut_with_ns, whole_with_ns
-from nsys2prv.analysis.iterations.phases import occurrences
-from nsys2prv.analysis.iterations.window import iterations_over_ranges
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.model.basis import after_figure
 from nsys2prv.model.units import text_ms
-from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 Fact = TypeVar("Fact")
 # With fewer iterations the longest and the shortest of them are no exceptions.
@@ -101,6 +99,7 @@ class Case:
     starved: pl.DataFrame
     timed: TimedKernels
     long_steps: LongSteps
+    held_iterations: pl.DataFrame | None
     exposed: pl.DataFrame
     host_waits: Mapping[int, float]
     framework: Framework
@@ -181,24 +180,10 @@ class Case:
         return max(float(gain or 0), 0.0)  # type: ignore[arg-type]
 
     def held(self, table: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows of a table (iteration, repeat) of the iterations that the window of an NVTX range holds.
-
-        Those are the iterations that `whatif` predicts for it, and what is between them. Other windows, and one that
-        holds all the work of the run, leave the table as it is.
-        """
-        window, (low, high) = self.analysis.window, self.run.active
-        if window.name in BUILT_IN_WINDOWS or (window.start <= low and high <= window.end):
+        """Return the rows of a table (iteration, repeat) of the iterations that the window holds."""
+        if self.held_iterations is None:
             return table
-        steps = self.analysis.iterations.select(
-            pl.col("rank").replace_strict(self.run.task_by_rank, return_dtype=pl.Int64).alias("task"),
-            "repeat",
-            number="iteration",
-            start="start_ns",
-            end=pl.col("start_ns") + pl.col("total_ns"),
-        )
-        own = iterations_over_ranges(steps, occurrences(self.analysis.main_ranges, window.name))
-        iterations = own.rename({"number": "iteration"})
-        return table.join(iterations, on=["iteration", "repeat"], how="semi", maintain_order="left")
+        return table.join(self.held_iterations, on=["iteration", "repeat"], how="semi", maintain_order="left")
 
     def on_path(self, chosen: pl.Expr) -> float:
         """Return how long `chosen` kernels are on the critical path (ns of an iteration).
@@ -309,6 +294,7 @@ def case_of(analysis: Analysis) -> Case:
         starved=starved(blocked, launchers, begins, idle),
         timed=timed,
         long_steps=long_steps(analysis, begins),
+        held_iterations=held_iterations(analysis),
         exposed=_exposed(analysis),
         host_waits=_host_waits(analysis, launchers, count),
         framework=framework_of(analysis.run),

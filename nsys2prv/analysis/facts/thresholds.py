@@ -126,6 +126,9 @@ GATHERS_SAVED = Threshold(0.5, "of their time", "two programs on an H200 saved 9
 MOSTLY_SORTED = Threshold(0.5, "of the gathers and scatters", "with less of it, the advice is on all of them")
 SOFTMAX = Threshold(0.05, "of compute", "fused attention has none, and the loss takes 2 to 4 %, which does not count")
 SOFTMAX_LAUNCHES = Threshold(2, "launches an iteration", "one grid each layer; a loss and a token have one softmax")
+PASS = Threshold(
+    2, "times the softmax", "reading and writing each score; a mask or cast takes 0.4 to 1.2 times as long"
+)
 CHAINS = Threshold(
     0.1, "of compute", "eager training in PyTorch has 1 %; with GELU by its formula 14 %, a solver in CuPy 58 %"
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.devices.attention_scores import kernels_on_scores
 from nsys2prv.analysis.facts.kernel_families import GATHERS, PRODUCTS
 from nsys2prv.analysis.facts.thresholds import DOMINANT
 from nsys2prv.analysis.findings.finding import Finding
@@ -17,9 +18,11 @@ from nsys2prv.model.words import short
 def dominant_kernel(case: Case) -> Iterator[Finding]:
     """Yield the kernel that takes most of compute and of the critical path. What it could save is not known.
 
-    GPUs are made for products, and a program that mostly computes them has no fault. Gathers have a finding of theirs.
+    GPUs are made for products, and a program that mostly computes them has no fault. Gathers, and kernels on scores
+    of attention, have findings of theirs.
     """
-    by_name = case.kernels.group_by("name", "family").agg(pl.col("ns").sum(), count=pl.len())
+    of_scores = pl.col("work").is_in(kernels_on_scores(case)["work"].implode())
+    by_name = case.kernels.filter(~of_scores).group_by("name", "family").agg(pl.col("ns").sum(), count=pl.len())
     by_name = by_name.with_columns(pl.col("name", "family").cast(pl.String))
     if by_name.is_empty():
         return

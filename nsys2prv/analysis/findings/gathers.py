@@ -14,7 +14,8 @@ from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.model.words import short
 
-# PyTorch's kernel that sorts indices and adds the rows of each one by one (aten/src/ATen/native/cuda/Indexing.cu).
+# PyTorch's kernels that add the rows of each sorted index one by one (aten/src/ATen/native/cuda/Indexing.cu): others
+# have names with `_small_stride` and the like at their end.
 SORTED = "indexing_backward_kernel"
 ADVICE = Words(
     general="Gather and add at once: a product with a sparse matrix, or a sum over sorted indices, writes no row of "
@@ -43,7 +44,7 @@ def gathers(case: Case) -> Iterator[Finding]:
         return
     time = case.kernel_time(total, pl.col("family") == GATHERS)
     by_name = kernels.group_by(pl.col("name").cast(pl.String)).agg(pl.col("ns").sum()).sort(-pl.col("ns"), "name")
-    of_sorted = int(by_name.filter(name=SORTED)["ns"].sum()) >= MOSTLY_SORTED.value * total
+    of_sorted = int(by_name.filter(pl.col("name").str.starts_with(SORTED))["ns"].sum()) >= MOSTLY_SORTED.value * total
     yield Finding(
         "gathers",
         f"Gathers and scatters (`{short(by_name['name'][0], 40)}`) take {100 * share:.0f} % of compute, {time.text}",

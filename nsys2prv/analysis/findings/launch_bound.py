@@ -13,7 +13,7 @@ from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, blocking_ranks
+from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, all_block
 from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.code_loading import common_loading
@@ -68,7 +68,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     places = _places(case, of_short, gap)
     seen = seen_in_gap(case, places.gap, case.usual_time())
     in_few = "" if of_short else starved_in_few(case, "launching")
-    if _blocking(case):
+    if all_block(case):
         rule, (title, advice) = "blocking-launches", _of_blocking()
     elif of_short:
         rule, (title, advice) = "launch-bound", _of_launches(case, mean, a_device, median, places, seen)
@@ -104,12 +104,6 @@ def _places(case: Case, of_short: bool, gap: float) -> IdlePlaces:
     if of_short:
         return idle_places(case, covered, LONG_PAUSE.value * gap)
     return IdlePlaces(chief_gap(case, covered), "")
-
-
-def _blocking(case: Case) -> bool:
-    """Return True if the launches of all ranks wait for their kernels."""
-    ranks = case.analysis.launches["rank"].drop_nulls().unique()
-    return not ranks.is_empty() and blocking_ranks(case).issuperset(ranks)
 
 
 def _of_blocking() -> tuple[str, str]:

@@ -1,9 +1,9 @@
 """Kernels that wait for room on their device: another stream's kernel had taken all multiprocessors before.
 
-A grid with a block or more for each multiprocessor leaves none free until some of its last blocks end, and none of them
-gives way before. So a kernel of another stream, such as one of NCCL, begins shortly before the end of a kernel of many
-short blocks, and up to a quarter before that of one with a block for each multiprocessor. In three captures of H200,
-660 of 667 kernels that began 20 us or more later than all else allowed did so beside such a kernel.
+A grid with a block or more for each multiprocessor may leave none free until some of its last blocks end, and none of
+them gives way before. So a kernel of another stream, such as one of NCCL, begins shortly before the end of a kernel of
+many short blocks, and up to a quarter before that of one with a block for each multiprocessor. In three captures of
+H200, 660 of 667 kernels that began 20 us or more later than all else allowed did so beside such a kernel.
 """
 
 from __future__ import annotations

@@ -64,12 +64,14 @@ def launches(run: Run, window: Spans) -> pl.DataFrame:
     return ordered.filter(pl.col("count") > 0)
 
 
-def blocking_shares(run: Run, window: Spans) -> dict[int, float]:
-    """Return by rank the share of the kernels of a window that end before their launching call does."""
+def blocking_launches(run: Run, window: Spans) -> pl.DataFrame:
+    """Return by rank (null: of no rank) how many `kernels` a window has, and how many end before their call does.
+
+    The latter is `blocking`. Kernels whose call the report lacks do not count.
+    """
     known = _started(run, window).filter(pl.col("call").is_not_null())
-    before = (pl.col("end") <= pl.col("launched") + pl.col("call")).mean()
-    shares = known.group_by(rank=run.rank_of("task")).agg(before.alias("share"))
-    return dict(shares.drop_nulls("rank").sort("rank").rows())
+    before = (pl.col("end") <= pl.col("launched") + pl.col("call")).sum()
+    return known.group_by(rank=run.rank_of("task")).agg(kernels=pl.len(), blocking=before).sort("rank")
 
 
 def share_of_graphs(run: Run, window: Spans) -> float:

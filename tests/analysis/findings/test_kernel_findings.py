@@ -91,9 +91,28 @@ def test_the_kernel_that_adds_equal_indices_one_after_another_has_advice_of_its_
     run = program(
         f"0| k:take:gather/scatter @0 5-{middle}, k:sorted:gather/scatter @1 {middle}-505, k:b:GEMM @2 505-990"
     )
-    name = pl.col("name").cast(pl.String).replace({"sorted": SORTED}).cast(run.work.schema["name"])
+    by_stride = {"sorted": f"{SORTED}_small_stride"}
+    name = pl.col("name").cast(pl.String).replace(by_stride).cast(run.work.schema["name"])
     found = findings_of(run._replace(work=run.work.with_columns(name)))
     assert ("Gather by index_select" in found["gathers"].advice) == sorts
+    assert "dominant-kernel" not in found
+
+
+@pytest.mark.parametrize(("gelu", "share"), [(230, 21), (100, 69)])
+def test_work_that_is_longer_than_passes_over_scores_is_none_of_attention(gelu: int, share: int) -> None:
+    """As an activation before the softmax of a gate."""
+    layer = [("up", "GEMM", 40), ("gelu", "elementwise", gelu), ("s", "softmax", 80), ("down", "GEMM", 40)]
+    ends = list(accumulate((length for *_, length in 2 * layer), initial=5))
+    kernels = [f"k:{name}:{kind} @{n} {ends[n]}-{ends[n + 1]}" for n, (name, kind, _) in enumerate(2 * layer)]
+    title = findings_of(program(f"0| {', '.join(kernels)}"))["unfused-attention"].title
+    assert f"take {share} % of compute" in title
+
+
+def test_a_kernel_on_scores_that_takes_most_is_of_attention() -> None:
+    layer = "k:qk:GEMM @0 5-50, k:mask:elementwise @1 50-250, k:s:softmax @2 250-360, k:pv:GEMM @3 360-400"
+    other = "k:qk:GEMM @4 400-450, k:mask:elementwise @5 450-650, k:s:softmax @6 650-760, k:pv:GEMM @7 760-800"
+    found = findings_of(program(f"0| {layer}, {other}"))
+    assert "unfused-attention" in found
     assert "dominant-kernel" not in found
 
 

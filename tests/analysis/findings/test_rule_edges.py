@@ -276,6 +276,24 @@ def test_launch_bound_names_calls_that_make_the_same_again(call: str, us: int, t
     assert ("% of that time the host is in `cudaStreamCreate`: make what a loop needs" in advice) == told
 
 
+def test_launches_of_most_ranks_that_wait_for_their_kernels_are_named() -> None:
+    """Ranks 0 and 1 run with CUDA_LAUNCH_BLOCKING, and rank 2 launches hardly anything."""
+    steps = [10 * n for n in range(98)]
+    line = ", ".join(f"cuda:cudaLaunchKernel {at}-{at + 6}, k @{at} {at + 3}-{at + 5}" for at in steps)
+    found = findings_of(program(f"0| {line}\n1| {line}\n2| cuda:cudaLaunchKernel 0-1, k @0 5-990"))
+    assert "blocking-launches" in found
+    assert "host-bound" not in found
+
+
+def test_calls_within_others_fill_no_more_than_all_of_the_time() -> None:
+    steps = [
+        f"cuda:cudaStreamCreate {at + 2}-{at + 9}, cuda:cuStreamCreate {at + 2}-{at + 9}, k @{at} {at + 1}-{at + 2}"
+        for at in range(0, 980, 9)
+    ]
+    advice = findings_of(program(f"0| {', '.join(steps)}"))["launch-bound"].advice
+    assert "For 100 % of that time the host is in `cuStreamCreate`, `cudaStreamCreate`" in advice
+
+
 def test_one_pause_of_the_run_makes_no_other_finding() -> None:
     """In one of six steps of short kernels the host pauses 230 ms, as for a checkpoint."""
     step = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))

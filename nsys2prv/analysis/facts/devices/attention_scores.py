@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.devices.scalar_products import is_product
 from nsys2prv.analysis.facts.kernel_families import COPIES, ELEMENTWISE
-from nsys2prv.analysis.facts.thresholds import SOFTMAX, SOFTMAX_LAUNCHES
+from nsys2prv.analysis.facts.thresholds import PASS, SOFTMAX, SOFTMAX_LAUNCHES
 
 CLASS, LOSS = "softmax", "loss"
 
@@ -17,8 +17,8 @@ def kernels_on_scores(case: Case) -> pl.DataFrame:
     """Return kernels on scores: `work` (row of Run.work), `softmax`, name, family, start and `ns`; of few ones none.
 
     These are softmax kernels of layers, and the elementwise ones, casts and copies in a row with them between the two
-    matrix products of attention, which masks, scales and casts of scores are. They are few where softmax alone takes
-    less than a loss may (SOFTMAX). Without iterations there are none.
+    matrix products of attention, if each takes no longer than a pass over scores may (PASS): masks, scales and casts.
+    They are few where softmax alone takes less than a loss may (SOFTMAX). Without iterations there are none.
     """
     found = _between_products(case, _of_layers(case))
     softmax = int(found.filter("softmax")["ns"].sum())
@@ -50,5 +50,6 @@ def _between_products(case: Case, softmax: pl.Series) -> pl.DataFrame:
     before, after = (pl.col("product").shift(n, fill_value=False).over(stream) for n in (1, -1))
     ordered = ordered.with_columns(before=before, after=after)
     enclosed = (pl.col("before").first() & pl.col("after").last()).over("chain")
-    chosen = pl.col("softmax") | (pl.col("on_scores") & enclosed & pl.col("softmax").any().over("chain"))
+    longest = pl.col("ns").filter("softmax").max().over("chain")
+    chosen = pl.col("softmax") | (pl.col("on_scores") & enclosed & (pl.col("ns") <= PASS.value * longest))
     return ordered.filter(chosen).select("work", "softmax", "name", "family", "start", "ns")

@@ -6,20 +6,32 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.thresholds import BLOCKING
-from nsys2prv.analysis.idle.launches import blocking_shares
+from nsys2prv.analysis.idle.launches import blocking_launches
 
 UNSET = "Unset CUDA_LAUNCH_BLOCKING, which is for debugging, and leave out tools that set it."
 
 
-@once
-def blocking_ranks(case: Case) -> frozenset[int]:
+def all_block(case: Case) -> bool:
+    """Return True if nearly all launches of the run return when their kernel has ended."""
+    launches = _launches(case)
+    return bool(launches["blocking"].sum() >= BLOCKING.value * max(launches["kernels"].sum(), 1))
+
+
+def blocking_ranks(case: Case) -> list[int]:
     """Return the ranks nearly all of whose launches return when their kernel has ended."""
-    launches = case.analysis.launches.filter(pl.col("rank").is_not_null() & pl.col("name").is_null())
-    # The shares cost a pass over all calls; where one is high, the median call is longer than the median kernel.
+    enough = pl.col("blocking") >= BLOCKING.value * pl.col("kernels")
+    return _launches(case).filter(enough)["rank"].drop_nulls().to_list()
+
+
+@once
+def _launches(case: Case) -> pl.DataFrame:
+    """Return rank, `kernels` and `blocking` of blocking_launches; nothing where no rank can have many of them."""
+    launches = case.analysis.launches.filter(pl.col("name").is_null())
+    found = pl.DataFrame(schema={"rank": pl.Int64(), "kernels": pl.UInt32(), "blocking": pl.UInt32()})
+    # They cost a pass over all calls; where many block, the median call is longer than the median kernel.
     if launches.filter(pl.col("call_p50_ns") >= pl.col("kernel_p50_ns")).is_empty():
-        return frozenset()
-    shares = blocking_shares(case.run, case.analysis.window.spans)
-    return frozenset(rank for rank, share in shares.items() if share >= BLOCKING.value)
+        return found
+    return blocking_launches(case.run, case.analysis.window.spans)
 
 
 def advice_on_blocking(case: Case, rank: int) -> str:
