@@ -185,7 +185,10 @@ def outside_device_work(analysis: Analysis) -> Iterator[str]:
     if whole := _with_time_between(analysis):
         inside = analysis.window.spans.total()
         share = f"{100 * (1 - inside / whole):.0f} %"
-        yield f"Device work spans {MS.text(inside)} ms of it; efficiency leaves out the {share} between iterations"
+        yield (
+            f"Device work spans {MS.text(inside)} ms of it; efficiency leaves out the {share} from the last device "
+            "work of an iteration to the first of the next"
+        )
 
 
 def _with_time_between(analysis: Analysis) -> float | None:

@@ -24,11 +24,20 @@ def prediction_text(found: Prediction) -> str:
         f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most.",
     ]
     lines += [
-        f"{printable(change)} changes nothing here: the run has none of it, or has it so already."
+        f"{printable(change)} changes nothing here: the run has none of it, or has it so already.{_on_delay(change)}"
         for change in found.without_effect
     ]
     lines += _reasons(found, of_iterations)
     return "\n".join([*lines, *_iterations(found.iterations)] if of_iterations else lines)
+
+
+def _on_delay(change: str) -> str:
+    """Return what a delay is, for a change of delays without effect."""
+    return (
+        " A delay is host work that takes longer than usual at its place; `host=0` leaves out all host work."
+        if change.startswith("delay")
+        else ""
+    )
 
 
 def _percent(found: Prediction) -> str:

@@ -71,6 +71,7 @@ SHORT_KERNEL = Threshold(
 ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in the first ones")
 MANY_OPERATIONS = Threshold(64, "kernels an iteration", "layers and buckets that are short as well are fewer")
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
+LEAST_WAITING = Threshold(0.05, "of the time before launches", "less is not worth words")
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
 NEARLY_ALL = Threshold(
     0.9,

@@ -13,7 +13,7 @@ from nsys2prv.analysis.facts.hosts.pinned_memory import PIN
 from nsys2prv.analysis.facts.hosts.round_trips import advice_on_round_trips
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.frames import COPY, NCCL, TO_DEVICE, TO_HOST
+from nsys2prv.analysis.frames import COPY, MPI, NCCL, TO_DEVICE, TO_HOST
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.grouped import axis_over
@@ -29,9 +29,9 @@ KEEP_THERE = Words(
 )
 BESIDE_KERNELS = Words(
     general="Copy on another stream while kernels run, fetch before use, and send fewer bytes.",
-    cuda="Copy by cudaMemcpyAsync on another stream while kernels run, and send fewer bytes; with a CUDA-aware MPI "
-    "messages need no copy.",
+    cuda="Copy by cudaMemcpyAsync on another stream while kernels run, and send fewer bytes.",
 )
+AWARE_MPI = " With a CUDA-aware MPI messages need no copy."
 
 
 def host_copies(case: Case) -> Iterator[Finding]:
@@ -55,13 +55,15 @@ def host_copies(case: Case) -> Iterator[Finding]:
             "exposed-copies",
             "Copies between host and device",
             ATTAINABLE.value,
-            f"{KEEP_THERE.of(case.framework)}{BESIDE_KERNELS.of(case.framework)}",
+            f"{BESIDE_KERNELS.of(case.framework)}{AWARE_MPI * (case.run.calls['kind'] == MPI).any()}",
         ),
     ):
         own = whole_with_ns(copies.filter(chosen), case.analysis.window.spans)
         if lost := _exposed(case, own, busy):
             # Told once, in the first of these findings.
             returning, told = "" if told else advice_on_round_trips(case), True
+            if not returning and name == "exposed-copies":
+                returning = KEEP_THERE.of(case.framework)
             yield Finding(
                 name,
                 f"{title} run alone {text_ms(lost)} {case.unit}, of which {text_ms(saved * lost)} can be saved",

@@ -13,7 +13,7 @@ from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, all_block
+from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, all_block, blocking_ranks
 from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.code_loading import common_loading
@@ -25,6 +25,7 @@ from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies
 from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
     GAP,
+    LEAST_WAITING,
     LONG_PAUSE,
     NEARLY_ALL,
     ONE_PAUSE,
@@ -37,7 +38,7 @@ from nsys2prv.analysis.frames import COPY, GRAPH
 from nsys2prv.analysis.idle.launches import share_of_graphs
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.model.units import text_ms
-from nsys2prv.model.words import short
+from nsys2prv.model.words import few_ranks, short
 
 LARGER_GRAPHS = Words(
     general="CUDA graphs launch these kernels already: put more into a graph (several steps, layers or tokens), so "
@@ -76,7 +77,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         rule, (title, advice) = "host-bound", busy_host(case, mean, places, seen, in_few)
     yield Finding(
         rule,
-        f"{title}, {text_ms(cost)} {case.unit}{in_few}",
+        f"{title}{_or_waiting(case, cost, mean) if of_short else ''}, {text_ms(cost)} {case.unit}{in_few}",
         cost,
         advice,
         iterations=case.iterations,
@@ -98,6 +99,15 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     )
 
 
+def _or_waiting(case: Case, cost: float, starved: float) -> str:
+    """Return words for the time in which devices wait for ranks that have not launched, if it is part of the cost.
+
+    `starved`: time in which a device has nothing launched (ns of an iteration, the mean).
+    """
+    waits = cost > (1 + LEAST_WAITING.value) * starved
+    return " or waiting for a rank that has not launched" if waits and case.run.rank_count > 1 else ""
+
+
 def _places(case: Case, of_short: bool, gap: float) -> IdlePlaces:
     """Return where devices have no launched work. `of_short`: launches of short kernels leave `gap` ns each."""
     covered = case.usual_time()
@@ -110,6 +120,12 @@ def _of_blocking() -> tuple[str, str]:
     """Return title and advice where each launch waits for its kernel."""
     title = "Launches wait for their kernels, so that the host never runs ahead: the device has no work"
     return title, UNSET
+
+
+def _advice_on_blocking(case: Case) -> str:
+    """Return advice on ranks whose launches wait for their kernels, where those of others do not."""
+    ranks = blocking_ranks(case)
+    return f"First let launches of {few_ranks(ranks)} not wait for their kernels. {UNSET} " if ranks else ""
 
 
 def _of_launches(
@@ -129,7 +145,7 @@ def _of_launches(
     rounds = "" if graphs or loops else advice_on_rounds(case, kernels)
     launch_less = " ".join(filter(None, (operations, rounds or graphs or LAUNCH_LESS.of(case.framework))))
     # The waits of a host for these are theirs.
-    first = advice_on_shared_norms(case) or _advice_on_waits(case, kernels)
+    first = _advice_on_blocking(case) or advice_on_shared_norms(case) or _advice_on_waits(case, kernels)
     first += advice_on_repeated_calls(case, starved)
     single = round(kernels) == 1
     many = f"{kernels:,.0f} kernel{'s' * (not single)} of {median / 1000:.1f} us leave{'s' * single}"

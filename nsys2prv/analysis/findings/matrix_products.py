@@ -28,6 +28,8 @@ USE_TENSOR_CORES = Words(
     cupy="Allow TF32 (CUPY_TF32=1) or compute in FP16",
     cuda="Allow TF32 (cublasSetMathMode with CUBLAS_TF32_TENSOR_OP_MATH) or compute in BF16 (cublasGemmEx)",
 )
+# cuDNN computes convolutions of a few channels on CUDA cores, also where TF32 is allowed.
+FEW_CHANNELS = " Convolutions of few channels stay on CUDA cores all the same: a kernel of your own may be faster."
 
 
 def matrix_products(case: Case) -> Iterator[Finding]:
@@ -55,7 +57,8 @@ def matrix_products(case: Case) -> Iterator[Finding]:
         f"{_kinds(scalar)}{f' of {few_ranks(ranks)}' if ranks else ''} do not use tensor cores "
         f"(`{short(known_as, 40)}`): {time.text}",
         time.saved_at_most * (1 - 1 / TENSOR_GAIN.value),
-        f"{USE_TENSOR_CORES.of(case.framework)}; give products dimensions that are multiples of 8.",
+        f"{USE_TENSOR_CORES.of(case.framework)}; give products dimensions that are multiples of 8."
+        f"{FEW_CHANNELS if _convolutions(scalar).any() else ''}",
         ranks=named_ranks(ranks),
         evidence={
             "kernels": scalar["name"].head(5).to_list(),
@@ -80,7 +83,12 @@ def _only_devices(case: Case) -> set[int]:
 
 def _kinds(kernels: pl.DataFrame) -> str:
     """Return what some kernels compute, as the subject of a sentence."""
-    found = kernels["class"].str.starts_with("convolution")
+    found = _convolutions(kernels)
     if found.all():
         return "Convolutions"
     return "Matrix products and convolutions" if found.any() else "Matrix products"
+
+
+def _convolutions(kernels: pl.DataFrame) -> pl.Series:
+    """Return True for kernels of convolutions."""
+    return kernels["class"].str.starts_with("convolution")

@@ -116,6 +116,12 @@ def test_a_kernel_on_scores_that_takes_most_is_of_attention() -> None:
     assert "dominant-kernel" not in found
 
 
+@pytest.mark.parametrize(("family", "few"), [("convolution", True), ("GEMM", False)])
+def test_convolutions_of_few_channels_use_no_tensor_cores_in_any_type(family: str, few: bool) -> None:
+    found = findings_of(program(f"0| k:sgemm:{family} @0 5-600, k @1 600-990"))["matrix-products"]
+    assert ("Convolutions of few channels stay" in found.advice) == few
+
+
 def unfused_of(picture: str) -> list[str]:
     """Return the findings of a program that speak of attention."""
     return [name for name in findings_of(program(picture)) if name == "unfused-attention"]

@@ -276,6 +276,24 @@ def test_launch_bound_names_calls_that_make_the_same_again(call: str, us: int, t
     assert ("% of that time the host is in `cudaStreamCreate`: make what a loop needs" in advice) == told
 
 
+@pytest.mark.parametrize(("kernels", "waits"), [(100, False), (40, True)])
+def test_advice_on_short_kernels_begins_with_the_rank_whose_launches_wait_for_them(kernels: int, waits: bool) -> None:
+    """Rank 0 launches as many kernels as rank 1, or fewer, and waits for the rest of the iteration."""
+    ahead, blocked = (
+        ", ".join(
+            f"cuda:cudaLaunchKernel {9 * n}-{9 * n + us}, k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(count)
+        )
+        for us, count in ((0.5, kernels), (3, 100))
+    )
+    begin = 9 * kernels + 10
+    run = program(f"0| {ahead}, n @{begin} {begin + 2}-990\n1| {blocked}, n @980 985-990")
+    found = findings_of(run)["launch-bound"]
+    assert found.advice.startswith(
+        "First let launches of rank 1 not wait for their kernels. Unset CUDA_LAUNCH_BLOCKING"
+    )
+    assert (" or waiting for a rank that has not launched, " in found.title) == waits
+
+
 def test_launches_of_most_ranks_that_wait_for_their_kernels_are_named() -> None:
     """Ranks 0 and 1 run with CUDA_LAUNCH_BLOCKING, and rank 2 launches hardly anything."""
     steps = [10 * n for n in range(98)]
