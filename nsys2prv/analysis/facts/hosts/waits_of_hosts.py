@@ -116,12 +116,13 @@ def _launchers(case: Case) -> pl.DataFrame:
 def code_that_waits(case: Case, rank: int | None = None) -> str:
     """Return what waits for the device in the window: calls of CUDA, the most frequent first, and code that makes them.
 
-    Calls that do not recur, such as that before an epoch, are left out. `rank`: whose hosts count (None: of all ranks).
+    Calls that recur on no rank, such as that before an epoch, are left out. `rank`: whose hosts count (None: of all).
     """
     waits = case.cut(_waits_of_launchers(case), kept_time(case.analysis))
     own = waits if rank is None else waits.filter(task=case.run.task_by_rank[rank])
-    counts = own.drop_nulls("call").group_by(pl.col("call").cast(pl.String)).len()
-    recurring = counts.filter(pl.col("len") >= RECURS.value * case.step_count)
+    by_task = own.drop_nulls("call").group_by("task", pl.col("call").cast(pl.String)).len()
+    counts = by_task.group_by("call").agg(pl.col("len").sum(), most=pl.col("len").max())
+    recurring = counts.filter(pl.col("most") >= RECURS.value * case.step_count)
     names = recurring.sort("len", "call", descending=[True, False])["call"].to_list()
     calls = few([f"`{name}`" for name in names])
     if names and case.framework is Framework.CUDA:

@@ -230,6 +230,14 @@ def test_only_code_is_named_that_makes_the_calls_of_the_run(framework: Framework
     assert "`cudaStreamSynchronize`" in code_that_waits(case)
 
 
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_a_call_in_the_first_iteration_of_each_rank_does_not_recur(ranks: int) -> None:
+    each = "k @0 5-400, synchronization:Stream_synchronize 950-960, cuda:cudaStreamSynchronize 950-960"
+    changed = {f"step0_rank{rank}": f"{each}, cuda:cudaDeviceSynchronize 970-980" for rank in range(ranks)}
+    case = case_of(analysis_of(program("\n".join(f"{rank}| {each}" for rank in range(ranks)), **changed)))
+    assert code_that_waits(case).startswith("`cudaStreamSynchronize`: ")
+
+
 def test_ranks_that_wait_alike_are_not_told_apart() -> None:
     case = case_of(
         analysis_of(program(LATE.replace("k @0 5-400, n @10", OFTEN + ", n @899").replace("wait 20-905", "busy 1-2")))
