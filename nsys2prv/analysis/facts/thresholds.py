@@ -181,6 +181,7 @@ WAITS_IN_GRAPH = Threshold(2, "waits an iteration", "a single one, as for the lo
 WAITS_OF_KERNELS = Threshold(
     0.1, "of the kernels", "without iterations: a program that waits after a few kernels does so in its loop"
 )
+NAMED_WAIT = Threshold(0.1, "of the waits", "without iterations: a call that comes no more often is of no loop")
 DATA_COPIES = Threshold(0.25, "of copies to the host", "a layer's biases and norms are small, one third is matrices")
 WAITS_MORE = Threshold(2, "times those of other ranks", "hosts that do the same wait about as often")
 LATENCY_KERNEL = Threshold(10_000, "ns", "shorter kernels are bound by their latency, whatever their grid")

@@ -12,6 +12,7 @@ from nsys2prv.analysis.facts.framework import Framework, Words
 from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.thresholds import (
     DATA_COPIES,
+    NAMED_WAIT,
     NEARLY_ALL,
     RECURS,
     VALUE_BYTES,
@@ -116,13 +117,17 @@ def _launchers(case: Case) -> pl.DataFrame:
 def code_that_waits(case: Case, rank: int | None = None) -> str:
     """Return what waits for the device in the window: calls of CUDA, the most frequent first, and code that makes them.
 
-    Calls that recur on no rank, such as that before an epoch, are left out. `rank`: whose hosts count (None: of all).
+    Calls that recur on no rank, such as that before an epoch, are left out; without iterations those that are few among
+    the waits of each rank. `rank`: whose hosts count (None: of all).
     """
     waits = case.cut(_waits_of_launchers(case), kept_time(case.analysis))
     own = waits if rank is None else waits.filter(task=case.run.task_by_rank[rank])
-    by_task = own.drop_nulls("call").group_by("task", pl.col("call").cast(pl.String)).len()
-    counts = by_task.group_by("call").agg(pl.col("len").sum(), most=pl.col("len").max())
-    recurring = counts.filter(pl.col("most") >= RECURS.value * case.step_count)
+    by_task = own.group_by("task", pl.col("call").cast(pl.String)).len()
+    number, each = pl.col("len"), bool(case.analysis.window.iterations)
+    share = number / number.sum().over("task")
+    recurs = number >= RECURS.value * case.step_count if each else share > NAMED_WAIT.value
+    counts = by_task.with_columns(recurs=recurs).drop_nulls("call").group_by("call")
+    recurring = counts.agg(pl.col("len").sum(), pl.col("recurs").any()).filter("recurs")
     names = recurring.sort("len", "call", descending=[True, False])["call"].to_list()
     calls = few([f"`{name}`" for name in names])
     if names and case.framework is Framework.CUDA:

@@ -182,6 +182,7 @@ def test_waits_of_long_iterations_are_no_usual_ones() -> None:
 
 
 COPIED = "c:Device-to-Host:Device_to_{memory} @{at} {copied}-{done}, cuda:{call} {at}-{returns}"
+READ = {"memory": "Pageable", "call": "cudaMemcpy"}
 
 
 @pytest.mark.parametrize(
@@ -236,6 +237,22 @@ def test_a_call_in_the_first_iteration_of_each_rank_does_not_recur(ranks: int) -
     changed = {f"step0_rank{rank}": f"{each}, cuda:cudaDeviceSynchronize 970-980" for rank in range(ranks)}
     case = case_of(analysis_of(program("\n".join(f"{rank}| {each}" for rank in range(ranks)), **changed)))
     assert code_that_waits(case).startswith("`cudaStreamSynchronize`: ")
+
+
+@pytest.mark.parametrize(("times", "named"), [(1, False), (2, True)])
+def test_without_iterations_a_call_that_comes_seldom_does_not_recur(times: int, named: bool) -> None:
+    """The host reads nine values, each at its own distance from the last, and waits for the device at the end."""
+    rounds = [
+        f"k:k{n}:GEMM @{t} {t + 1}-{t + 11}, "
+        + COPIED.format(**READ, at=t + 2, copied=t + 12, done=t + 14, returns=t + 15)
+        for n, t in enumerate(20 * n + n * n % 7 for n in range(9))
+    ]
+    end = [f"k:e{t}:GEMM @{t} {t + 1}-{t + 8}, cuda:cudaDeviceSynchronize {t + 2}-{t + 9}" for t in (250, 273)[:times]]
+    run = program(f"0| {', '.join(rounds + end)}", steps=1)
+    case = case_of(analysis_of(run._replace(ranges=run.ranges.clear())))
+    assert not case.analysis.window.iterations
+    assert waits_by_rank(case) == {0: 9 + times}
+    assert code_that_waits(case).startswith("`cudaMemcpy`, `cudaDeviceSynchronize`: " if named else "`cudaMemcpy`: ")
 
 
 def test_ranks_that_wait_alike_are_not_told_apart() -> None:
