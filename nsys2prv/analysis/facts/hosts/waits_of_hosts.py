@@ -19,7 +19,7 @@ from nsys2prv.analysis.facts.thresholds import (
     WAITS_IN_GRAPH,
     WAITS_MORE,
 )
-from nsys2prv.analysis.frames import COPY, TO_HOST
+from nsys2prv.analysis.frames import COPY, TO_HOST, Run
 from nsys2prv.analysis.graph.blocking_calls import blocking_reads
 from nsys2prv.analysis.graph.device_waits import DEVICE_WIDE
 from nsys2prv.model.words import few
@@ -87,27 +87,40 @@ def _waits_of_launchers(case: Case) -> pl.DataFrame:
     `call` is null where no call was recorded.
     """
     columns = ("task", "row", "start", "end", "call")
-    waits = case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event")).sort("start")
-    calls = case.run.calls.filter(pl.col("kind") == "cuda").select("row", "start", until="end", call="name")
-    called = waits.join_asof(calls.sort("start"), on="start", by="row", check_sortedness=False)
-    named = called.with_columns(call=pl.when(pl.col("until") > pl.col("start")).then("call"))
-    reads, next_waits = blocking_reads(case.run).sort("start"), waits.select("row", wait="start").sort("wait")
-    launches = case.run.work.select(row="caller_row", launch="launched").drop_nulls().sort("launch")
-    for times in (next_waits, launches):
-        reads = reads.join_asof(
-            times,
-            left_on="start",
-            right_on=times.columns[1],
-            by="row",
-            strategy="forward",
-            allow_exact_matches=False,
-            check_sortedness=False,
-        )
-    followed = (pl.col("wait") < pl.col("launch")).fill_null(pl.col("wait").is_not_null())
-    every = pl.concat([named.select(columns), reads.filter(~followed).select(columns)])
+    waits = _with_calls(case.run, case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event")))
+    reads = _not_followed(blocking_reads(case.run), waits, case.run)
+    every = pl.concat([waits.select(columns), reads.select(columns)])
     return every.join(_launchers(case), on=["task", "row"], how="semi")
 
 
+def _with_calls(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
+    """Return waits (CALLS) with `call`: the name of the call of CUDA in which each begins, null without one."""
+    calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", until="end", call="name")
+    called = waits.sort("start").join_asof(calls.sort("start"), on="start", by="row", check_sortedness=False)
+    return called.with_columns(call=pl.when(pl.col("until") > pl.col("start")).then("call"))
+
+
+def _not_followed(reads: pl.DataFrame, waits: pl.DataFrame, run: Run) -> pl.DataFrame:
+    """Return the reads (row, start) after which no wait (row, start) of their thread begins before it launches on."""
+    launches = run.work.select(row="caller_row", start="launched").drop_nulls()
+    known = _with_next(_with_next(reads, "wait", waits), "launch", launches)
+    return known.filter(pl.col("wait").is_null() | (pl.col("wait") >= pl.col("launch")))
+
+
+def _with_next(reads: pl.DataFrame, name: str, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return reads (row, start) with `name`: when the next of some calls (row, start) of their thread begins."""
+    return reads.sort("start").join_asof(
+        calls.select("row", pl.col("start").alias(name)).sort(name),
+        left_on="start",
+        right_on=name,
+        by="row",
+        strategy="forward",
+        allow_exact_matches=False,
+        check_sortedness=False,
+    )
+
+
+@once
 def _launchers(case: Case) -> pl.DataFrame:
     """Return task and row of the threads that launch kernels."""
     kernels = case.run.work.filter(pl.col("kind") != COPY, pl.col("caller_row").is_not_null())
