@@ -94,9 +94,13 @@ def _waits_of_launchers(case: Case) -> pl.DataFrame:
 
 
 def _with_calls(run: Run, waits: pl.DataFrame) -> pl.DataFrame:
-    """Return waits (CALLS) with `call`: the name of the call of CUDA in which each begins, null without one."""
+    """Return waits (CALLS) with `call`: the name of the call of CUDA in which each begins, null without one.
+
+    Of calls that begin at once it is the longest, which has the others within.
+    """
     calls = run.calls.filter(pl.col("kind") == "cuda").select("row", "start", until="end", call="name")
-    called = waits.sort("start").join_asof(calls.sort("start"), on="start", by="row", check_sortedness=False)
+    ordered = calls.sort("start", "until", "call")
+    called = waits.sort("start").join_asof(ordered, on="start", by="row", check_sortedness=False)
     return called.with_columns(call=pl.when(pl.col("until") > pl.col("start")).then("call"))
 
 

@@ -231,6 +231,18 @@ def test_only_code_is_named_that_makes_the_calls_of_the_run(framework: Framework
     assert "`cudaStreamSynchronize`" in code_that_waits(case)
 
 
+@pytest.mark.parametrize(
+    "calls",
+    [
+        ("cudaStreamSynchronize 10-41", "cuStreamSynchronize 10-40"),
+        ("cuStreamSynchronize 10-40", "cudaStreamSynchronize 10-41"),
+    ],
+)
+def test_a_wait_is_of_the_longest_call_that_begins_with_it(calls: tuple[str, str]) -> None:
+    picture = f"0| k @0 5-400, synchronization:Stream_synchronize 10-40, {', '.join(f'cuda:{call}' for call in calls)}"
+    assert code_that_waits(case_of(analysis_of(program(picture)))).startswith("`cudaStreamSynchronize`: ")
+
+
 @pytest.mark.parametrize("ranks", [1, 4])
 def test_a_call_in_the_first_iteration_of_each_rank_does_not_recur(ranks: int) -> None:
     each = "k @0 5-400, synchronization:Stream_synchronize 950-960, cuda:cudaStreamSynchronize 950-960"
