@@ -83,12 +83,12 @@ def _waits_of_launchers(case: Case) -> pl.DataFrame:
     """Return task, row, start and end of waits for devices of threads that launch kernels; `call`: the call of CUDA.
 
     Waits for events do not count: timers ask for events that have happened, as those of PyTorch's DDP do. A copy to the
-    host that blocks counts where its thread launches on without a wait: else that wait follows for the same value.
-    `call` is null where no call was recorded.
+    host that blocks counts where its thread launches on without a wait: else that wait follows for the same value. It
+    does not count after a wait for all kernels that are launched before it. `call` is null where no call was recorded.
     """
     columns = ("task", "row", "start", "end", "call")
     waits = _with_calls(case.run, case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event")))
-    reads = _not_followed(blocking_reads(case.run), waits, case.run)
+    reads = _not_ready(_not_followed(blocking_reads(case.run), waits, case.run), waits, case.run)
     every = pl.concat([waits.select(columns), reads.select(columns)])
     return every.join(_launchers(case), on=["task", "row"], how="semi")
 
@@ -108,7 +108,24 @@ def _not_followed(reads: pl.DataFrame, waits: pl.DataFrame, run: Run) -> pl.Data
     """Return the reads (row, start) after which no wait (row, start) of their thread begins before it launches on."""
     launches = run.work.select(row="caller_row", start="launched").drop_nulls()
     known = _with_next(_with_next(reads, "wait", waits), "launch", launches)
-    return known.filter(pl.col("wait").is_null() | (pl.col("wait") >= pl.col("launch")))
+    return known.filter(pl.col("wait").is_null() | (pl.col("wait") >= pl.col("launch"))).select(reads.columns)
+
+
+def _not_ready(reads: pl.DataFrame, waits: pl.DataFrame, run: Run) -> pl.DataFrame:
+    """Return the reads (task, row, start) before which a kernel is launched later than the last wait of their thread.
+
+    Kernels of all threads of the process count: what one launches another reads. `waits`: row, start, end.
+    """
+    kernels = run.work.filter(pl.col("kind") != COPY).select("task", launch="launched").drop_nulls().sort("launch")
+    ended = waits.select("row", wait="start", done="end").sort("done")
+    known = reads.sort("start").join_asof(
+        ended, left_on="start", right_on="done", by="row", strategy="backward", check_sortedness=False
+    )
+    known = known.sort("start").join_asof(
+        kernels, left_on="start", right_on="launch", by="task", strategy="backward", check_sortedness=False
+    )
+    later = pl.col("wait").is_null() | (pl.col("launch") >= pl.col("wait"))
+    return known.filter(later).select(reads.columns)
 
 
 def _with_next(reads: pl.DataFrame, name: str, calls: pl.DataFrame) -> pl.DataFrame:

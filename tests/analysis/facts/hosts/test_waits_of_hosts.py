@@ -212,6 +212,16 @@ def test_copies_to_the_host_that_block_are_waits_by_the_name_of_their_call(
     assert code_that_waits(case).startswith(expected[1])
 
 
+@pytest.mark.parametrize(("between", "waits"), [("", 1), ("k:more @200 201-300, ", 2), ("k:other @200 201-300, ", 2)])
+def test_a_copy_of_what_the_host_has_waited_for_is_no_second_wait(between: str, waits: int) -> None:
+    """A kernel `other` is launched by another thread of the process."""
+    read = COPIED.format(**READ, at=210, copied=301, done=302, returns=303)
+    run = program(f"0| k @0 1-41, cuda:cudaDeviceSynchronize 5-42, {between}{read}, k @400 401-990")
+    caller = pl.when(pl.col("name") == "other").then(pl.col("caller_row") + 1).otherwise("caller_row")
+    run = run._replace(work=run.work.with_columns(caller_row=caller))
+    assert waits_by_rank(case_of(analysis_of(run))) == {0: waits}
+
+
 @pytest.mark.parametrize(
     ("framework", "says"),
     [
