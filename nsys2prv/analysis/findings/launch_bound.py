@@ -188,7 +188,7 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
     of_one = waits_more(waits, most)
     whose = f"{waits[most]:,.0f} waits of rank {most}'s host" if of_one else f"{mean:,.0f} waits of the host"
     when = "in an iteration" if each else case.unit
-    code = code_that_waits(case, most if of_one else None)
+    code = code_that_waits(case, [most] if of_one else waits, usually=True)
     return f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
 
 

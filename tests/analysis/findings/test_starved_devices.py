@@ -30,6 +30,26 @@ def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, .
     assert "waits of the host" not in of_two, "1.5 times on average"
 
 
+def test_waits_are_named_of_the_ranks_and_iterations_that_are_counted() -> None:
+    """Rank 0 copies data after each second kernel, and all ranks wait in long iterations by a call of their own."""
+    kernels = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))
+    waits = ", ".join(f"{{kind}}:{{name}} {at}.5-{at}.7" for at in (300, 600, 900))
+    waits = (
+        f"{waits.format(kind='synchronization', name='S')}, {waits.format(kind='cuda', name='cudaStreamSynchronize')}"
+    )
+    saves = ", ".join(
+        f"c:Device-to-Host:Device_to_Pageable @{t}.1 {t}.2-{t}.4, cuda:cudaMemcpy {t}.1-{t}.5"
+        for t in range(2, 900, 18)
+    )
+    long = f"{kernels}, {waits}, " + ", ".join(f"cuda:cudaDeviceSynchronize {t}-{t + 5}" for t in range(1000, 2900, 50))
+    lines = [f"{kernels}, {waits}, {saves}", f"{kernels}, {waits}", f"{kernels}, {waits}"]
+    picture = "\n".join(f"{rank}| {line}" for rank, line in enumerate(lines))
+    changed = {f"step{step}_rank{rank}": long for step in (5, 11, 17) for rank in range(3)}
+    run = program(picture, steps=24, longer=dict.fromkeys((5, 11, 17), 2000), **changed)
+    advice = findings_of(run)["launch-bound"].advice
+    assert "First remove the 3 waits of the host for the device in an iteration (`cudaStreamSynchronize`: " in advice
+
+
 @pytest.mark.parametrize(("apart", "named"), [(5, True), (50, False)])
 def test_without_iterations_many_waits_are_those_of_a_loop(apart: int, named: bool) -> None:
     kernels = [f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from statistics import median
 
 import polars as pl
@@ -22,6 +22,7 @@ from nsys2prv.analysis.facts.thresholds import (
 from nsys2prv.analysis.frames import COPY, TO_HOST, Run
 from nsys2prv.analysis.graph.blocking_calls import blocking_reads
 from nsys2prv.analysis.graph.device_waits import DEVICE_WIDE
+from nsys2prv.intervals.spans import Spans
 from nsys2prv.model.words import few
 
 # Code that waits for the device as a whole, and for a stream or a copy. A program of CUDA makes the calls itself.
@@ -71,11 +72,23 @@ def waits_by_rank(case: Case, usually: bool = False) -> dict[int, float]:
 
     `usually`: in an iteration that is not long, as those with a checkpoint are.
     """
-    # Of iterations that are left out none count, even where there are no others: they are no usual waits.
-    covered = case.usual_time() if usually else kept_time(case.analysis)
-    steps = max(case.step_count - usually * case.long_steps.found.height, 1)
-    counts = dict(case.cut(_waits_of_launchers(case), covered).group_by("task").len().rows())
+    waits, steps = _waits_in_window(case, usually)
+    counts = dict(waits.group_by("task").len().rows())
     return {case.run.rank(task): counts.get(task, 0) / steps for task in _launchers(case)["task"].unique().sort()}
+
+
+def _waits_in_window(case: Case, usually: bool) -> tuple[pl.DataFrame, int]:
+    """Return the waits of launching threads in the window, and its number of iterations; `usually`: of no long ones."""
+    steps = max(case.step_count - usually * case.long_steps.found.height, 1)
+    return case.cut(_waits_of_launchers(case), _covered(case, usually)), steps
+
+
+def _covered(case: Case, usually: bool) -> Spans:
+    """Return the time of the window (ns of the trace), without its long iterations if `usually`.
+
+    Of iterations that are left out none count, even where there are no others: their waits are no usual ones.
+    """
+    return case.usual_time() if usually else kept_time(case.analysis)
 
 
 @once
@@ -148,18 +161,18 @@ def _launchers(case: Case) -> pl.DataFrame:
     return kernels.select("task", row="caller_row").unique()
 
 
-def code_that_waits(case: Case, rank: int | None = None) -> str:
+def code_that_waits(case: Case, ranks: Iterable[int], usually: bool = False) -> str:
     """Return what waits for the device in the window: calls of CUDA, the most frequent first, and code that makes them.
 
     Calls that recur on no rank, such as that before an epoch, are left out; without iterations those that are few among
-    the waits of each rank. `rank`: whose hosts count (None: of all).
+    the waits of each rank. `ranks`: whose hosts count; `usually`: in iterations that are not long.
     """
-    waits = case.cut(_waits_of_launchers(case), kept_time(case.analysis))
-    own = waits if rank is None else waits.filter(task=case.run.task_by_rank[rank])
+    waits, steps = _waits_in_window(case, usually)
+    own = waits.filter(pl.col("task").is_in([case.run.task_by_rank[rank] for rank in ranks]))
     by_task = own.group_by("task", pl.col("call").cast(pl.String)).len()
     number, each = pl.col("len"), bool(case.analysis.window.iterations)
     share = number / number.sum().over("task")
-    recurs = number >= RECURS.value * case.step_count if each else share > NAMED_WAIT.value
+    recurs = number >= RECURS.value * steps if each else share > NAMED_WAIT.value
     counts = by_task.with_columns(recurs=recurs).drop_nulls("call").group_by("call")
     recurring = counts.agg(pl.col("len").sum(), pl.col("recurs").any()).filter("recurs")
     names = recurring.sort("len", "call", descending=[True, False])["call"].to_list()
@@ -190,8 +203,7 @@ def copies_data(case: Case, rank: int, usually: bool = False) -> bool:
     """
     own = case.run.work.filter(pl.col("kind") == COPY, task=case.run.task_by_rank[rank])
     to_host = own.filter(pl.col("name") == TO_HOST)
-    covered = case.usual_time() if usually else kept_time(case.analysis)
-    of_data = (case.cut(to_host, covered)["bytes"] > VALUE_BYTES.value).mean()
+    of_data = (case.cut(to_host, _covered(case, usually))["bytes"] > VALUE_BYTES.value).mean()
     return isinstance(of_data, float) and of_data >= DATA_COPIES.value
 
 
@@ -209,7 +221,7 @@ def advice_on_waits(case: Case, rank: int) -> str:
         )
     return (
         f"The host of rank {rank} waits {times_text(more[0])} an iteration for its device, those of others "
-        f"{times_text(more[1])}. Do what only this rank does ({code_that_waits(case, rank)}) seldom, or at once for "
+        f"{times_text(more[1])}. Do what only this rank does ({code_that_waits(case, [rank])}) seldom, or at once for "
         "all values."
     )
 

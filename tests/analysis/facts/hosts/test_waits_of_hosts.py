@@ -173,12 +173,16 @@ def test_copies_of_data_in_each_iteration_are_of_no_checkpoint(seldom: bool, say
 
 def test_waits_of_long_iterations_are_no_usual_ones() -> None:
     """Each sixth iteration takes three times as long, and waits ten times."""
-    long = ", ".join(f"k @{290 * n} {290 * n + 1}-{290 * n + 41}, wait {290 * n + 2}-{290 * n + 42}" for n in range(10))
+    long = unrecorded(
+        ", ".join(f"k @{290 * n} {290 * n + 1}-{290 * n + 41}, wait {290 * n + 2}-{290 * n + 42}" for n in range(10))
+    )
     changed = {f"step{step}_rank0": long for step in (5, 11, 17)}
     case = case_of(analysis_of(program("0| k @0 5-990", steps=24, longer=dict.fromkeys((5, 11, 17), 2000), **changed)))
     assert case.long_steps.found.height == 3
     assert waits_by_rank(case) == {0: pytest.approx(30 / 24)}
     assert waits_by_rank(case, usually=True) == {0: 0}
+    names = [code_that_waits(case, [0], usually=usually) for usually in (False, True)]
+    assert ["`cudaDeviceSynchronize`" in name for name in names] == [True, False]
 
 
 COPIED = "c:Device-to-Host:Device_to_{memory} @{at} {copied}-{done}, cuda:{call} {at}-{returns}"
@@ -209,7 +213,7 @@ def test_copies_to_the_host_that_block_are_waits_by_the_name_of_their_call(
     ]
     case = case_of(analysis_of(program(f"0| {', '.join(rounds)}, k @950 955-990")))
     assert waits_by_rank(case) == {0: expected[0]}
-    assert code_that_waits(case).startswith(expected[1])
+    assert code_that_waits(case, [0]).startswith(expected[1])
 
 
 @pytest.mark.parametrize(("between", "waits"), [("", 1), ("k:more @200 201-300, ", 2), ("k:other @200 201-300, ", 2)])
@@ -237,8 +241,8 @@ def test_only_code_is_named_that_makes_the_calls_of_the_run(framework: Framework
     first = f"{often}, synchronization:Stream_synchronize 950-960, cuda:cuStreamSynchronize 950-960"
     run = program(f"0| k @0 5-400, {other}\n1| {often}", step0_rank1=first)
     case = replace(case_of(analysis_of(run)), framework=framework)
-    assert code_that_waits(case, 1) == says
-    assert "`cudaStreamSynchronize`" in code_that_waits(case)
+    assert code_that_waits(case, [1]) == says
+    assert "`cudaStreamSynchronize`" in code_that_waits(case, [0, 1])
 
 
 @pytest.mark.parametrize(
@@ -250,7 +254,7 @@ def test_only_code_is_named_that_makes_the_calls_of_the_run(framework: Framework
 )
 def test_a_wait_is_of_the_longest_call_that_begins_with_it(calls: tuple[str, str]) -> None:
     picture = f"0| k @0 5-400, synchronization:Stream_synchronize 10-40, {', '.join(f'cuda:{call}' for call in calls)}"
-    assert code_that_waits(case_of(analysis_of(program(picture)))).startswith("`cudaStreamSynchronize`: ")
+    assert code_that_waits(case_of(analysis_of(program(picture))), [0]).startswith("`cudaStreamSynchronize`: ")
 
 
 @pytest.mark.parametrize("ranks", [1, 4])
@@ -258,7 +262,7 @@ def test_a_call_in_the_first_iteration_of_each_rank_does_not_recur(ranks: int) -
     each = "k @0 5-400, synchronization:Stream_synchronize 950-960, cuda:cudaStreamSynchronize 950-960"
     changed = {f"step0_rank{rank}": f"{each}, cuda:cudaDeviceSynchronize 970-980" for rank in range(ranks)}
     case = case_of(analysis_of(program("\n".join(f"{rank}| {each}" for rank in range(ranks)), **changed)))
-    assert code_that_waits(case).startswith("`cudaStreamSynchronize`: ")
+    assert code_that_waits(case, range(ranks)).startswith("`cudaStreamSynchronize`: ")
 
 
 @pytest.mark.parametrize(("times", "named"), [(1, False), (2, True)])
@@ -274,7 +278,9 @@ def test_without_iterations_a_call_that_comes_seldom_does_not_recur(times: int, 
     case = case_of(analysis_of(run._replace(ranges=run.ranges.clear())))
     assert not case.analysis.window.iterations
     assert waits_by_rank(case) == {0: 9 + times}
-    assert code_that_waits(case).startswith("`cudaMemcpy`, `cudaDeviceSynchronize`: " if named else "`cudaMemcpy`: ")
+    assert code_that_waits(case, [0]).startswith(
+        "`cudaMemcpy`, `cudaDeviceSynchronize`: " if named else "`cudaMemcpy`: "
+    )
 
 
 def test_ranks_that_wait_alike_are_not_told_apart() -> None:
