@@ -63,7 +63,7 @@ def blocking_calls(run: Run, streams: Streams, polling: pl.DataFrame) -> pl.Data
 def blocking_reads(run: Run) -> pl.DataFrame:
     """Return task, row, start and end of calls that copy to a host and return when that is done; `call`: their names.
 
-    Such copies alone say that the host waits for what the device computed: those to a device return once staged.
+    Of blocking copies, only these wait for what the device computed: those to a device return once staged.
     """
     reads = _launched_copies(run).filter(pl.col("name").cast(pl.String) == TO_HOST)
     blocking = _blocking_copies(reads, _cuda_calls(run, reads.select("row", "start")))
