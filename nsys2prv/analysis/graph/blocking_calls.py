@@ -10,6 +10,7 @@ from nsys2prv.analysis.graph.full_queues import launches_into_full_queues
 from nsys2prv.analysis.graph.instants import NO_INSTANT, known_instants
 from nsys2prv.analysis.graph.polling import LONGEST_GAP, outside
 from nsys2prv.analysis.graph.streams import Streams, launched_before
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_EVENT, HOST_WAIT_STREAM
 from nsys2prv.model.schemas import to_schema
 
@@ -27,7 +28,7 @@ BLOCKING_CALL = {
 # synchronization), but not always: memory of a pool is free at once.
 _FREES = ("cudaFree", "cudaFreeArray", "cudaFreeHost", "cudaFreeMipmappedArray", "cuMemFree", "cuMemFreeHost")
 # Kinds of memory of a copy that blocks its caller until it is done, and of one that does until it is staged.
-_TO_PAGEABLE, _FROM_PAGEABLE = r"^Device.* to Pageable$", "Pageable to "
+_TO_PAGEABLE, _FROM_PAGEABLE = r"^Device.* to Pageable$", "^Pageable to "
 # The call lasts for this share of such a copy or more; that of a small one returns before.
 LEAST_HELD_SHARE = 0.9
 
@@ -65,7 +66,7 @@ def blocking_reads(run: Run) -> pl.DataFrame:
 
     Of blocking copies, only these wait for what the device computed: those to a device return once staged.
     """
-    reads = _launched_copies(run).filter(pl.col("name").cast(pl.String) == TO_HOST)
+    reads = _launched_copies(run).filter(pl.col("name") == TO_HOST)
     blocking = _blocking_copies(reads, _cuda_calls(run, reads.select("row", "start")))
     return blocking.select("task", "row", "start", "end", "call")
 
@@ -109,7 +110,7 @@ def until_staged(run: Run) -> Run:
     The driver copies such memory piece by piece to memory of its own, and returns when the last piece is there: 7 to
     20 us before it is on the device (CUDA driver API, API synchronization behavior).
     """
-    copies = _launched_copies(run).filter(pl.col("memory").cast(pl.String).str.starts_with(_FROM_PAGEABLE))
+    copies = _launched_copies(run).filter(text_contains("memory", _FROM_PAGEABLE))
     if copies.is_empty():
         return run
     begins = run.work["start"].gather(copies["work"]).alias("begin")
@@ -138,10 +139,8 @@ def _blocking_copies(copies: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     `calls`: row, start (no two the same), call and called_until of their CUDA calls.
     """
     called = copies.join(calls, on=["row", "start"])
-    asynchronous = pl.col("call").cast(pl.String).str.contains("Async")
-    memory = pl.col("memory").cast(pl.String)
-    pageable = memory.str.contains(_TO_PAGEABLE) | memory.str.starts_with(_FROM_PAGEABLE)
-    may_block = ~asynchronous | pageable.fill_null(False)
+    pageable = text_contains("memory", f"{_TO_PAGEABLE}|{_FROM_PAGEABLE}")
+    may_block = ~text_contains("call", "Async") | pageable.fill_null(False)
     blocks = may_block & (pl.col("called_until") >= pl.col("end"))
     return _without_event(called.filter(blocks).with_columns(end="called_until"))
 

@@ -22,6 +22,7 @@ from nsys2prv.analysis.facts.thresholds import (
 from nsys2prv.analysis.frames import COPY, TO_HOST, Run
 from nsys2prv.analysis.graph.blocking_calls import blocking_reads
 from nsys2prv.analysis.graph.device_waits import DEVICE_WIDE
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.spans import Spans
 from nsys2prv.model.words import few
 
@@ -100,7 +101,7 @@ def _waits_of_launchers(case: Case) -> pl.DataFrame:
     does not count after a wait for all kernels that are launched before it. `call` is null where no call was recorded.
     """
     columns = ("task", "row", "start", "end", "call")
-    waits = _with_calls(case.run, case.device_waits.filter(~pl.col("name").cast(pl.String).str.starts_with("Event")))
+    waits = _with_calls(case.run, case.device_waits.filter(~text_contains("name", "^Event")))
     reads = _not_ready(_not_followed(blocking_reads(case.run), waits, case.run), waits, case.run)
     every = pl.concat([waits.select(columns), reads.select(columns)])
     return every.join(_launchers(case), on=["task", "row"], how="semi")
