@@ -172,7 +172,7 @@ def window_time(analysis: Analysis) -> str:
     median iteration is far from the mean, as where a few are long, it follows: `(median 22.104 ms)`.
     """
     times = _iteration_times(analysis)
-    lasting = MS.text(_with_time_between(analysis) or analysis.window.spans.total())
+    lasting = MS.text(_whole_iterations_ns(analysis) or analysis.window.spans.total())
     if times is None:
         return f"{lasting} ms"
     mean, median = (float(ns or 0) for ns in (times.mean(), times.median()))  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ def window_time(analysis: Analysis) -> str:
 
 def outside_device_work(analysis: Analysis) -> Iterator[str]:
     """Yield how much of the iterations the efficiency is of, if much is between their device work; else nothing."""
-    if whole := _with_time_between(analysis):
+    if whole := _whole_iterations_ns(analysis):
         inside = analysis.window.spans.total()
         share = f"{100 * (1 - inside / whole):.0f} %"
         yield (
@@ -191,7 +191,7 @@ def outside_device_work(analysis: Analysis) -> Iterator[str]:
         )
 
 
-def _with_time_between(analysis: Analysis) -> float | None:
+def _whole_iterations_ns(analysis: Analysis) -> float | None:
     """Return the time (ns) of the window's iterations with all between them; None if device work fills most of it."""
     whole = (iteration_ns(analysis) or 0) * len(analysis.window.iterations)
     return whole if analysis.efficiency.measured and analysis.window.spans.total() < IN_WINDOW * whole else None

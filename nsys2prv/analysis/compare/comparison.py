@@ -68,11 +68,11 @@ class Comparison:
         tested = self.significance.iteration
         noticeable = NOTICEABLE * min(tested.a, tested.b) if tested else inf
         return changed_findings(
-            self.a.findings, self.b.findings, self._as_long, not self._without_costs, noticeable or inf
+            self.a.findings, self.b.findings, self._as_long, not self._why_costs_differ, noticeable or inf
         )
 
     @property
-    def _without_costs(self) -> str:
+    def _why_costs_differ(self) -> str:
         """Return why costs of findings do not compare, in words; nothing where they do."""
         if all(self.iterations) != any(self.iterations):
             return "one run has no iterations, without which other findings may be found"
@@ -81,14 +81,14 @@ class Comparison:
     @property
     def finding_lines(self) -> list[str]:
         """Return a line for each of the worst findings that changed; before them why costs do not compare, if so."""
-        lines, why = [*self.changed_findings.lines(self._unmended)], self._without_costs
+        lines, why = [*self.changed_findings.lines(self._unmended)], self._why_costs_differ
         before = f"Findings of one run alone (costs of the others do not compare: {why}):"
         return [before, *lines] if why and lines else lines
 
     @property
     def _unmended(self) -> list[StatedFinding]:
         """Return the findings of one run alone whose kernels take as long in both: others hide them in one run."""
-        if self._without_costs:
+        if self._why_costs_differ:
             return []
         kernels = self.per_iteration.filter(pl.col("what") == KERNEL_TIME)
         times = {name: (a or 0.0, b or 0.0) for name, a, b in kernels.select("name", "a", "b").rows()}
@@ -123,7 +123,7 @@ class Comparison:
                 "average": _average(tested.average) if tested.average else None,
                 "ranks": [_change(one) for one in tested.ranks],
             },
-            "findings": {**self.changed_findings.as_json(), "costs_compare": not self._without_costs},
+            "findings": {**self.changed_findings.as_json(), "costs_compare": not self._why_costs_differ},
             "rows": self.rows.to_dicts(),
             "per_iteration": self.per_iteration.to_dicts(),
         }

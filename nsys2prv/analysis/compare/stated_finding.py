@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum, auto
 from typing import Any, NamedTuple
 
-from nsys2prv.analysis.graph.host_labels import LAUNCHING
+from nsys2prv.analysis.graph.host_labels import AT_MANY_PLACES, BEFORE_LAUNCH
 
 # Costs are alike if one is this part of the other or more.
 LESS = 1 / 3
@@ -24,8 +24,6 @@ SUBJECTS = {
     "dominant-kernel": ("kernel",),
     "varying-kernels": ("kernel",),
 }
-# A host that is slow at many places has no cause by name.
-SLOW = "slow at many places"
 
 
 class Kinship(IntEnum):
@@ -88,7 +86,7 @@ class StatedFinding(NamedTuple):
     @property
     def _has_cause(self) -> bool:
         """Return whether the subject is more than the place where a host was late by chance."""
-        return bool(self.subject) and not self.subject.startswith(LAUNCHING)
+        return bool(self.subject) and not self.subject.startswith(BEFORE_LAUNCH)
 
     def _may_move_to(self, other: StatedFinding) -> bool:
         """Return whether ranks may be late for one reason: the same cause, or none by name and about as long."""
@@ -106,7 +104,8 @@ def stated_finding(
 
 def _subject(rule: str, evidence: Mapping[str, Any]) -> str:
     subject = next((str(evidence[key]) for key in SUBJECTS.get(rule, ()) if evidence.get(key)), "")
-    return "" if subject == SLOW else subject
+    # A host that is slow at many places has no cause by name.
+    return "" if subject == AT_MANY_PLACES else subject
 
 
 def _kernels(evidence: Mapping[str, Any]) -> tuple[str, ...]:

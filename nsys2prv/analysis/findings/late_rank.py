@@ -32,7 +32,7 @@ from nsys2prv.analysis.facts.ranks.uneven_ranks import uneven_host
 from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.finding import Confidence, Finding
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
-from nsys2prv.analysis.graph.host_labels import LAUNCHING
+from nsys2prv.analysis.graph.host_labels import BEFORE_LAUNCH
 from nsys2prv.intervals.spans import Span, union
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
@@ -90,7 +90,7 @@ def _longer_call(case: Case, late: Latecomer, cause: ChiefCause | None) -> Chief
 
     Host work takes the name of a call only where that fills half of it, so that such a call may be no cause by name.
     """
-    if cause and not (cause.kind == HOST and cause.name.startswith(LAUNCHING)):
+    if cause and not (cause.kind == HOST and cause.name.startswith(BEFORE_LAUNCH)):
         return cause
     call = longer_call(case, late.member)
     if call is None or 2 * call.ns < late.net_ns:

@@ -17,7 +17,9 @@ from nsys2prv.intervals.spans import Spans, overlapping
 # Lowest part of a piece of host work that its label fills, and shortest piece (ns) that is labeled.
 LEAST_FILLED_SHARE, SHORTEST_LABELED_NS = 0.5, 2_000
 # Begin of the label of work that is known by what it launches at its end.
-LAUNCHING = "launching "
+BEFORE_LAUNCH = "launching "
+# How a host is late whose work comes before launches of many kernels.
+AT_MANY_PLACES = "slow at many places"
 _OF_HOST = (EdgeKind.HOST, EdgeKind.CALL, EdgeKind.EXCHANGE, EdgeKind.HANDOVER)
 
 
@@ -47,7 +49,8 @@ def host_labels(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame)
     named = pieces.select("node", phase, call=of_cuda.zip_with(of_cuda.is_not_null(), of_system)).join(
         launched, on="node", how="left"
     )
-    label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", pl.format(f"{LAUNCHING}{{}}", "launches"))
+    by_launch = pl.format(f"{BEFORE_LAUNCH}{{}}", "launches")
+    label = pl.coalesce(pl.format("{} ({})", "name", "call"), "name", "call", by_launch)
     return named.select("node", label=label.cast(TEXT)).drop_nulls()
 
 

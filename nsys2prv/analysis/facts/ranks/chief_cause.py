@@ -13,7 +13,7 @@ from nsys2prv.analysis.facts.framework import is_python
 from nsys2prv.analysis.facts.ranks.latecomers import Latecomer
 from nsys2prv.analysis.facts.thresholds import SCATTERED
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
-from nsys2prv.analysis.graph.host_labels import LAUNCHING
+from nsys2prv.analysis.graph.host_labels import BEFORE_LAUNCH
 from nsys2prv.model.words import short
 
 # The call in which CPython waits for its interpreter lock.
@@ -37,7 +37,7 @@ class ChiefCause(NamedTuple):
     @property
     def scattered(self) -> bool:
         """Return True where launches of one kernel are a small part of it: the host is slow at many places."""
-        return self.name.startswith(LAUNCHING) and self.share < SCATTERED.value
+        return self.name.startswith(BEFORE_LAUNCH) and self.share < SCATTERED.value
 
 
 def chief_cause(case: Case, rank: int) -> ChiefCause | None:
@@ -80,6 +80,6 @@ def interpreter_lock(case: Case, ranks: Collection[int], call: str) -> str:
 
 def host_work(name: str) -> str:
     """Return the words for host work by the name of its cause: a call or range, or what it launches at its end."""
-    if name.startswith(LAUNCHING):
-        return f"host work before {activity(name.removeprefix(LAUNCHING))}"
+    if name.startswith(BEFORE_LAUNCH):
+        return f"host work before {activity(name.removeprefix(BEFORE_LAUNCH))}"
     return f"`{short(name, 40)}`"

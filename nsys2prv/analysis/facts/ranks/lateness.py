@@ -27,7 +27,7 @@ from nsys2prv.analysis.facts.ranks.stray_work import advice_on_peer_copies
 from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM
 from nsys2prv.analysis.frames import MPI, OF_DEVICE
 from nsys2prv.analysis.graph.critical_path import COPYING, TRANSFER
-from nsys2prv.analysis.graph.host_labels import call_of
+from nsys2prv.analysis.graph.host_labels import AT_MANY_PLACES, call_of
 
 # Messages of NCCL.
 RECEIVE_EARLY, SEND_ASIDE = (
@@ -100,7 +100,7 @@ def manner_of_host(case: Case, late: Lateness, seen: Seen) -> str:
     """
     if advice_on_trips(case, late.rank, late.delay_ns, seen):
         return "working between copies from and to its device"
-    return next((words for advice, words in REASONS if advice(case, late.rank)), "slow at many places")
+    return next((words for advice, words in REASONS if advice(case, late.rank)), AT_MANY_PLACES)
 
 
 def in_messages(case: Case, rank: int) -> bool:

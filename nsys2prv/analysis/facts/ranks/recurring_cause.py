@@ -18,7 +18,7 @@ from nsys2prv.analysis.facts.ranks.latecomers import awaited_ranks, latecomer_ra
 from nsys2prv.analysis.facts.thresholds import LATE, PECULIAR, RECURS
 from nsys2prv.analysis.graph.critical_path import HOST
 from nsys2prv.analysis.graph.host_delays import FEWEST_ITERATIONS
-from nsys2prv.analysis.graph.host_labels import LAUNCHING
+from nsys2prv.analysis.graph.host_labels import BEFORE_LAUNCH
 
 
 class RecurringCause(NamedTuple):
@@ -48,7 +48,7 @@ def recurring_causes(case: Case) -> tuple[RecurringCause, ...]:
         return ()
     group = find_group(case)
     late = [*(one.member for one in latecomer_ranks(case)), *(group.members if group else ())]
-    named = pl.col("name").str.starts_with(LAUNCHING).not_() & (pl.col("name") != "")
+    named = pl.col("name").str.starts_with(BEFORE_LAUNCH).not_() & (pl.col("name") != "")
     others = pl.col("ns").sum().over("name") - pl.col("ns")
     causes = (
         case.analysis.explanation.causes.filter(pl.col("kind") == HOST, named)
