@@ -13,7 +13,7 @@ Floats = npt.NDArray[np.float64]
 
 # An iteration is long from so many times the median of its run on. Fewer long ones in both runs may be chance.
 LONG_RATIO, FEWEST_LONG = 1.5, 3
-# The average decides if it changed by so many times as much as the median, or the other way round.
+# The average decides if it became so many times as long relative to the median, or the other way round.
 LEAST_APART = 1.05
 
 

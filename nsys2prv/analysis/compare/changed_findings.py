@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from nsys2prv.analysis.compare.stated_finding import LESS, UNSTABLE, Kinship, StatedFinding
 from nsys2prv.model.units import text_ms
 
-# Of a costly one already less than this part counts.
+# A costly finding changed if one cost is less than this part of the other.
 ALIKE, COSTLY = 0.9, "high"
 # What these rules say that a delay costs is a bound, which other hosts set. A change of it tells nothing.
 BOUNDS = ("late-rank", "late-ranks")
 # Ranks wait for each other in turn.
 WAITING = "exposed-waiting"
-# Lines that say so, each for the findings that are gone, that are new, and whose cost changed.
+# Findings of each kind with a line of their own: of those that are gone, that are new, and so on.
 MOST_TOLD = 3
 # Data that was not recorded is no change.
 OF_RECORDING = (
