@@ -90,8 +90,10 @@ class StatedFinding(NamedTuple):
 
     def _may_move_to(self, other: StatedFinding) -> bool:
         """Return whether ranks may be late for one reason: the same cause, or none by name and about as long."""
+        if self._has_cause or other._has_cause:
+            return self.subject == other.subject
         less, more = sorted((self.cost_ns, other.cost_ns))
-        return self.subject == other.subject and (self._has_cause or less >= LESS * more)
+        return less >= LESS * more
 
 
 def stated_finding(

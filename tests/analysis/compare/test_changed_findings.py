@@ -126,6 +126,7 @@ def test_ranks_that_are_late_for_no_cause_by_name_are_one_fault_only_if_for_abou
         ("mlp", "mlp", (1,), "Moved, and less: B; in A: Rank 1 is late"),
         ("mlp", "sem_wait", (1,), "Gone: Rank 1 is late, New: B"),
         ("mlp", "", (1,), "Gone: Rank 1 is late, New: B"),
+        # By far less.
         ("", "launching k", (1,), "Gone: Rank 1 is late, New: B"),
         ("mlp", "sem_wait", (0,), "Now, and less: B; in A: Rank 1 is late"),
         ("", "fsync", (0,), "Now, and less: B; in A: Rank 1 is late"),
@@ -141,6 +142,29 @@ def test_a_late_rank_has_moved_only_with_its_cause_and_another_cause_is_told(
     one = LATE._replace(ranks=(0,), subject=old)
     other = LATE._replace(ranks=ranks, subject=new, title="B", cost_ns=2_000_000)
     assert ", ".join(changed_findings([one], [other]).lines()) == line
+
+
+@pytest.mark.parametrize(
+    ("rule", "ranks", "word"),
+    [("late-rank", (1,), "Moved"), ("late-ranks", (1, 2), "Moved"), ("late-ranks", (0, 1), "Now")],
+)
+@pytest.mark.parametrize(
+    ("old", "new", "one_fault"),
+    [
+        ("", "launching k", True),
+        ("launching j", "launching k", True),
+        ("launching k", "", True),
+        ("launching k", "fsync", False),
+    ],
+)
+def test_a_busy_host_has_moved_wherever_it_comes_late(
+    rule: str, ranks: tuple[int, ...], word: str, old: str, new: str, one_fault: bool
+) -> None:
+    """Rank 0 late before one kernel and rank 1 late before another, for as long, were told as two faults."""
+    one = LATE._replace(ranks=(0,), subject=old)
+    other = LATE._replace(id=rule, ranks=ranks, subject=new, title="B", cost_ns=8_000_000)
+    words = [line.split(":")[0] for line in changed_findings([one], [other]).lines()]
+    assert words == ([word] if one_fault else ["Gone", "New"])
 
 
 def test_a_late_rank_with_a_cause_by_name_is_not_the_waiting_in_turn_of_busy_hosts() -> None:
