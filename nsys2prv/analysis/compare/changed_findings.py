@@ -89,14 +89,15 @@ def changed_findings(
 
     `as_long`: iterations take as long but for their spread, which moves costs, too: then costly findings have to change
     as much as the others. Not `costs_compare`: costs are of an iteration in one run and of a window in the other, or of
-    iterations of other work; then only what one run alone has is told. A change of a cost by `noticeable_ns` or more is
-    told whatever part of the cost it is, unless iterations take as long.
+    iterations of other work; then only what one run alone has is told, and no cost decides
+    what that is. A change of a cost by `noticeable_ns` or more is told whatever part of the cost it is, unless
+    iterations take as long.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
-    matches = _matches(*counting)
+    matches = _matches(counting[0], counting[1], costs_compare)
     unpaired = _unpaired(counting, matches)
     gone, new = (
-        tuple(one for one in run if one.severity != UNSTABLE and not _is_hidden(one, other))
+        tuple(one for one in run if one.severity != UNSTABLE and not (costs_compare and _is_hidden(one, other)))
         for run, other in zip(unpaired, reversed(counting), strict=True)
     )
     if not costs_compare:
@@ -124,12 +125,12 @@ def _is_hidden(one: StatedFinding, run: Iterable[StatedFinding]) -> bool:
     return one.id == WAITING and one.cost_ns <= max(late, default=-1)
 
 
-def _matches(a: Sequence[StatedFinding], b: Sequence[StatedFinding]) -> list[Match]:
+def _matches(a: Sequence[StatedFinding], b: Sequence[StatedFinding], costs_compare: bool) -> list[Match]:
     """Return findings of a, each with one of b that tells its fault, in the order of a: first the nearest in kinship.
 
     Of those as near, the next in cost. Each finding matches one.
     """
-    known = [(old.kinship(new), n, m) for n, old in enumerate(a) for m, new in enumerate(b)]
+    known = [(old.kinship(new, costs_compare), n, m) for n, old in enumerate(a) for m, new in enumerate(b)]
     nearest = sorted((kinship, abs(b[m].cost_ns - a[n].cost_ns), n, m) for kinship, n, m in known if kinship)
     found: dict[int, Match] = {}
     taken: set[int] = set()

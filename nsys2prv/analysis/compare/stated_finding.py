@@ -53,16 +53,16 @@ class StatedFinding(NamedTuple):
     subject: str = ""
     kernels: tuple[str, ...] = ()
 
-    def kinship(self, other: StatedFinding) -> Kinship | None:
+    def kinship(self, other: StatedFinding, costs_compare: bool = True) -> Kinship | None:
         """Return how near a finding of another run is to this one; None if it is not of the same fault.
 
         Other ranks or another rule tell a fault only if neither finding is of low severity, and both have one cause, or
-        costs alike and no cause.
+        no cause and costs alike, if costs compare.
         """
         apart = bool(self.ranks and other.ranks and not {*self.ranks} & {*other.ranks})
         if self.id == other.id and not apart:
             return self._of_common_ranks(other)
-        if UNSTABLE in (self.severity, other.severity) or not self._may_move_to(other):
+        if UNSTABLE in (self.severity, other.severity) or not self._may_move_to(other, costs_compare):
             return None
         if self.id == other.id:
             return Kinship.OTHER_RANKS
@@ -88,12 +88,15 @@ class StatedFinding(NamedTuple):
         """Return whether the subject is more than the place where a host was late by chance."""
         return bool(self.subject) and not self.subject.startswith(BEFORE_LAUNCH)
 
-    def _may_move_to(self, other: StatedFinding) -> bool:
-        """Return whether ranks may be late for one reason: the same cause, or none by name and about as long."""
+    def _may_move_to(self, other: StatedFinding, costs_compare: bool) -> bool:
+        """Return whether ranks may be late for one reason: the same cause, or none by name and about as long.
+
+        How long counts only if costs compare.
+        """
         if self._has_cause or other._has_cause:
             return self.subject == other.subject
         less, more = sorted((self.cost_ns, other.cost_ns))
-        return less >= LESS * more
+        return not costs_compare or less >= LESS * more
 
 
 def stated_finding(

@@ -179,6 +179,16 @@ def test_waiting_in_turn_is_neither_gone_nor_new_where_a_rank_is_late_for_longer
     assert changed_findings([waiting], [one]) == ((), (one,), (), (), ())
 
 
+def test_a_cost_decides_nothing_where_costs_do_not_compare() -> None:
+    """Waiting of 5 ms an iteration was hidden by a rank that was late for 400 ms of a window."""
+    late, waiting = LATE._replace(ranks=(1,), subject="eval", cost_ns=400_000_000), LATE._replace(id="exposed-waiting")
+    assert changed_findings([waiting], [late], costs_compare=False) == ((waiting,), (late,), (), (), ())
+    busy = LATE._replace(ranks=(0,)), LATE._replace(ranks=(1,), cost_ns=400_000_000)
+    assert changed_findings(busy[:1], busy[1:], costs_compare=False) == ((), (), (), (), ())
+    of_causes = [one._replace(subject=call) for one, call in zip(busy, ("eval", "save"), strict=True)]
+    assert changed_findings(of_causes[:1], of_causes[1:], costs_compare=False).gone == (of_causes[0],)
+
+
 @pytest.mark.parametrize(
     ("rule", "evidence", "subject"),
     [
