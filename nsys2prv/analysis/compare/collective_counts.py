@@ -7,6 +7,8 @@ from nsys2prv.analysis.compare.size_of_work import LEAST_DIFFERENCE
 from nsys2prv.analysis.compare.work_of_iterations import LaunchedWork
 from nsys2prv.model.units import bytes_text
 
+# Numbers in an iteration differ by so many operations or more: the mean of rarer ones goes by how many iterations ran.
+LEAST_OPERATIONS = 0.5
 # Operations whose numbers are told, the most changed first.
 MOST_TOLD = 3
 # A graph that is recorded as a whole hides its collectives.
@@ -34,7 +36,7 @@ def of_other_counts(a: RunFigures, b: RunFigures) -> str:
 
 def _differ(old: LaunchedWork, new: LaunchedWork) -> bool:
     fewer, more = sorted((old.launches, new.launches))
-    return more - fewer > LEAST_DIFFERENCE * fewer
+    return more - fewer > LEAST_DIFFERENCE * fewer and more - fewer >= LEAST_OPERATIONS
 
 
 def _changed(name: str, old: LaunchedWork, new: LaunchedWork) -> str:

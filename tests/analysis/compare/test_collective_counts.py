@@ -43,6 +43,10 @@ def running(**operations: tuple[float, float]) -> RunFigures:
         ),
         (running(AllReduce=(100, 0)), running(AllReduce=(105, 0)), ""),
         (running(AllReduce=(105, 0)), running(AllReduce=(100, 0)), ""),
+        (running(AllReduce=(1, 0)), running(AllReduce=(1.5, 0)), "1.5 AllReduce instead of 1."),
+        # Another one in one iteration of 6, and of 20.
+        (running(AllReduce=(1.17, 0)), running(AllReduce=(1.05, 0)), ""),
+        (running(), running(Broadcast=(0.17, 0)), ""),
     ],
 )
 def test_numbers_of_operations_that_changed_are_told(a: RunFigures, b: RunFigures, told: str) -> None:
