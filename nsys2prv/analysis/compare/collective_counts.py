@@ -31,7 +31,7 @@ def of_other_counts(a: RunFigures, b: RunFigures) -> str:
     told = [_changed(*one) for one in changed[:MOST_TOLD]]
     others = len(changed) - MOST_TOLD
     more = [f"and {others} more kind{'s' * (others > 1)} in another number"] if others > 0 else []
-    return f" NCCL operations of a rank in an iteration: {', '.join([*told, *more])}." if changed else ""
+    return f" NCCL operations of a device in an iteration: {', '.join([*told, *more])}." if changed else ""
 
 
 def _differ(old: LaunchedWork, new: LaunchedWork) -> bool:

@@ -26,8 +26,9 @@ LAUNCHED_AND_TIMED = ("task", "launched", "start", "end")
 
 
 class LaunchedWork(NamedTuple):
-    """The work of a kernel, graph or collective, in all of a run or the mean iteration of a rank: launches, time (ns).
+    """The work of a kernel, graph or collective: launches, time (ns).
 
+    It is that of all of a run, or of a rank in the mean iteration; of collectives that of a device there.
     `size`: threads of a kernel's grids, or bytes of a collective (0: not known).
     """
 
@@ -94,8 +95,19 @@ def work_of_iterations(analysis: Analysis) -> IterationWork:
         "repeat", task=task, number="iteration", start="start_ns", end=pl.col("start_ns") + pl.col("total_ns")
     )
     ranges = ranges.sort("task", "start")
-    named, collectives = _named(run), _collectives(run)
-    return IterationWork(_by_name(projected(named, ranges), count), _by_name(projected(collectives, ranges), count))
+    named, collectives = (projected(work, ranges) for work in (_named(run), _collectives(run)))
+    return IterationWork(_by_name(named, count), _by_name(collectives, _of_devices(collectives, ranges)))
+
+
+def _of_devices(collectives: pl.DataFrame, ranges: pl.DataFrame) -> int:
+    """Return the number of iterations of all devices that run collectives: for NCCL each of a process is a rank.
+
+    A process without collectives counts as one.
+    """
+    devices = collectives.group_by("task").agg(pl.col("device").n_unique())
+    of_tasks = ranges.group_by("task").agg(count=pl.struct("number", "repeat").n_unique())
+    each = of_tasks.join(devices, on="task", how="left").with_columns(pl.col("device").fill_null(1))
+    return int(each.select((pl.col("count") * pl.col("device")).sum()).item())
 
 
 def work_of_run(run: Run) -> dict[str, LaunchedWork]:
@@ -110,9 +122,9 @@ def _named(run: Run) -> pl.DataFrame:
 
 
 def _collectives(run: Run) -> pl.DataFrame:
-    """Return work of NCCL, as _named does, by the name of its operation."""
+    """Return work of NCCL, as _named does, by the name of its operation, and its device."""
     work = run.work.filter(pl.col("kind") == NCCL, pl.col("operation").is_not_null())
-    return work.select(*LAUNCHED_AND_TIMED, name="operation", size="bytes")
+    return work.select(*LAUNCHED_AND_TIMED, "device", name="operation", size="bytes")
 
 
 def _by_name(work: pl.DataFrame, parts: int) -> dict[str, LaunchedWork]:

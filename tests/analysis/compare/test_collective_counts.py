@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import polars as pl
 import pytest
-from programs import analysis_of, program
+from programs import analysis_of, of_processes, program
 
 from nsys2prv.analysis.compare.collective_counts import of_other_counts
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.run_figures import RunFigures, run_figures
 from nsys2prv.analysis.compare.stated_finding import StatedFinding
-from nsys2prv.analysis.compare.work_of_iterations import LaunchedWork
+from nsys2prv.analysis.compare.work_of_iterations import LaunchedWork, work_of_iterations
 
-BEGIN = " NCCL operations of a rank in an iteration: "
+BEGIN = " NCCL operations of a device in an iteration: "
 KERNELS = {"gemm": LaunchedWork(10, 1000)}
 GRAPHS = StatedFinding("whole-graphs", "medium", "CUDA graphs are recorded as a whole", 0)
 
 
 def running(**operations: tuple[float, float]) -> RunFigures:
-    """A run with so many operations of so many bytes each in an iteration of a rank."""
+    """A run with so many operations of so many bytes each in an iteration of a device."""
     collectives = {name: LaunchedWork(count, 10, count * size) for name, (count, size) in operations.items()}
     iterations = pl.DataFrame()
     known = ("communication", "steady", 9, "step #", {}, iterations)
@@ -69,3 +69,16 @@ def test_the_verdict_tells_more_operations() -> None:
     assert f"{BEGIN}2 AllReduce" in Comparison(*sides).verdict.text
     assert f"{BEGIN}1 AllReduce" in Comparison(*reversed(sides)).verdict.text
     assert BEGIN not in Comparison(sides[0], sides[0]).verdict.text
+
+
+@pytest.mark.parametrize("devices", [1, 2, 4])
+def test_operations_are_counted_for_each_device_of_a_process(devices: int) -> None:
+    """A process with two GPUs had twice as many of them as two processes."""
+    picture = "\n".join(f"{rank}| k:a:GEMM @0 2-500, k:b:GEMM @10 500-990, n @20 990-995" for rank in range(4))
+    found = work_of_iterations(analysis_of(of_processes(program(picture), devices))).collectives["AllReduce"]
+    assert (found.launches, found.ns) == (1, 50_000)
+
+
+def test_a_rank_without_operations_counts_as_one_device() -> None:
+    picture = "0| k:a:GEMM @0 2-990, n @20 990-995\n1| k:a:GEMM @0 2-990"
+    assert work_of_iterations(analysis_of(program(picture))).collectives["AllReduce"].launches == 0.5
