@@ -26,6 +26,16 @@ from nsys2prv.model.words import few, short
 
 # A cost that changed by this part of the shorter iteration is told: a finding of that cost is of high severity.
 NOTICEABLE = 0.1
+# Rules that tell the time of the kernels which their evidence names. Others name the worst kernel of several, or tell
+# the spread of its time or the idle time around it, which may be mended though it takes as long.
+OF_KERNEL_TIME = (
+    "conversions",
+    "dominant-kernel",
+    "double-precision",
+    "gathers",
+    "matrix-products",
+    "unfused-attention",
+)
 
 
 class Comparison:
@@ -87,13 +97,17 @@ class Comparison:
 
     @property
     def _unmended(self) -> list[StatedFinding]:
-        """Return the findings of one run alone whose kernels take as long in both: others hide them in one run."""
+        """Return the findings of one run alone whose kernels take as long in both: others hide them in one run.
+
+        Only those that tell the time of their kernels: see OF_KERNEL_TIME.
+        """
         if self._why_costs_differ:
             return []
         kernels = self.per_iteration.filter(pl.col("what") == KERNEL_TIME)
         times = {name: (a or 0.0, b or 0.0) for name, a, b in kernels.select("name", "a", "b").rows()}
         found = self.changed_findings
-        return [one for one in (*found.gone, *found.new) if _take_as_long(one.kernels, times)]
+        of_time = (one for one in (*found.gone, *found.new) if one.id in OF_KERNEL_TIME)
+        return [one for one in of_time if _take_as_long(one.kernels, times)]
 
     @property
     def _as_long(self) -> bool:
