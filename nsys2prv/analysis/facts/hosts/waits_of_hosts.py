@@ -34,7 +34,7 @@ _FOR_DEVICE = Words(
 )
 _FOR_VALUES = Words(
     general="values that it reads, copies to the host",
-    pytorch="`.item()`, masks as indices, copies to the host",
+    pytorch="`.item()`, masks as indices, `torch.tensor` of lists, copies to the host",
     jax="`float(x)`, `np.asarray(x)`, `jax.block_until_ready`",
     cupy="`.get()`, `.item()`, `copy_to_host()`",
 )
