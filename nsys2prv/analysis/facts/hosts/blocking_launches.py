@@ -14,7 +14,7 @@ UNSET = "Unset CUDA_LAUNCH_BLOCKING, which is for debugging, and leave out tools
 def all_block(case: Case) -> bool:
     """Return True if nearly all launches of the run return when their kernel has ended."""
     launches = _launches(case)
-    return bool(launches["blocking"].sum() >= BLOCKING.value * max(launches["kernels"].sum(), 1))
+    return int(launches["blocking"].sum()) >= BLOCKING.value * max(int(launches["kernels"].sum()), 1)
 
 
 def blocking_ranks(case: Case) -> list[int]:
