@@ -17,7 +17,7 @@ from nsys2prv.run.steady import Window
 
 
 class DeviceWork(NamedTuple):
-    """When the devices of a run work, on an axis of the devices.
+    """Times in which the devices of a run work, on an axis of the devices.
 
     `users`: device and task; `launched`: device, launched, caller_row and `goes_on` (it is of the launch before it) of
     each activity, in order of the axis, with a row of no device at the end; `starts`: when these start; `busy`: when

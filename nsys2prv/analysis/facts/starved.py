@@ -47,7 +47,7 @@ IS_ALLOCATION = (pl.col("kind") == "cuda") & text_contains("name", MANAGING_MEMO
 
 
 class BlockedHosts(NamedTuple):
-    """When all tasks that use a device load data, are in MPI, allocate, or wait for devices, on an axis of the devices.
+    """Times in which all tasks that use a device load data, are in MPI, allocate, or wait, on an axis of the devices.
 
     Of the first three a time counts once, for the first of them: memory that is allocated to load data is loading.
     """
