@@ -62,7 +62,8 @@ def host_copies(case: Case) -> Iterator[Finding]:
         if lost := _exposed(case, own, busy):
             # Told once, in the first of these findings.
             returning, told = "" if told else advice_on_round_trips(case), True
-            if not returning and name == "exposed-copies":
+            # A checkpoint only goes to the host.
+            if not returning and name == "exposed-copies" and (own["name"] == TO_DEVICE).any():
                 returning = KEEP_THERE.of(case.framework)
             yield Finding(
                 name,

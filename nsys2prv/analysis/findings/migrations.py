@@ -42,7 +42,7 @@ def migrations(case: Case) -> Iterator[Finding]:
     sizes, back = moved["bytes"].drop_nulls(), _idle_for_host(case)
     yield Finding(
         "migrations",
-        f"Managed memory migrates on demand, and kernels wait for it: {text_ms(time)} {case.unit}",
+        f"Managed memory migrates on demand: pages, and kernels that wait for them, take {text_ms(time)} {case.unit}",
         time,
         _of_host(back) * (back >= MEDIUM.value * case.iteration_ns) + ADVICE,
         evidence={

@@ -6,6 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Framework, Words
+from nsys2prv.analysis.facts.kernel_families import REDUCTION
 from nsys2prv.analysis.facts.thresholds import PART_OF_LAUNCHES
 from nsys2prv.model.words import short
 
@@ -18,6 +19,11 @@ MERGE = Words(
     "into one jax.jit (lax.scan)",
     cupy="where a round does not need the result of the one before, compute all at once (a dimension more); else put "
     "many rounds into one CUDA graph or kernel of your own",
+)
+# Norms of single tensors, as of each gradient where the program clips them.
+OF_NORMS = (
+    "they are reductions, as of the norm of each gradient: torch._foreach_norm, or clip_grad_norm_ with foreach=True, "
+    "takes a few kernels for all tensors"
 )
 # Kernels of the recurrent layers of cuDNN, and what to do about them: a step needs the result of the one before, and
 # layers in half precision may run as one persistent kernel (PyTorch, torch.nn.LSTM).
@@ -46,18 +52,24 @@ def advice_on_rounds(case: Case, kernels: float) -> str:
     if looped < PART_OF_LAUNCHES.value * kernels:
         return ""
     usual = sorted(found, key=lambda one: one.kernels)[len(found) // 2]
-    names = ordered[usual.first : usual.first + usual.length].sort("ns", maintain_order=True)["name"].cast(pl.String)
-    longest, merge = names[-1], _merge(case, names, looped)
-    members = f"{usual.length} kernels (`{short(longest, 40)}` is the longest)"
-    sequence = members if usual.length > 1 else f"`{short(longest, 40)}`"
+    members = ordered[usual.first : usual.first + usual.length].sort("ns", maintain_order=True)
+    longest, merge = str(members["name"][-1]), _merge(case, members, looped)
+    sequence = f"`{short(longest, 40)}`"
+    if usual.length > 1:
+        sequence = f"{usual.length} kernels ({sequence} is the longest)"
     times = f"{usual.kernels // usual.length:,} times in a row"
     return f"{looped:,.0f} of the kernels repeat short sequences, such as {sequence} {times}: {merge}."
 
 
-def _merge(case: Case, names: pl.Series, looped: float) -> str:
-    """Return how to launch rounds of `names` at once. `looped`: their kernels, of a device, an iteration."""
-    if names.str.contains(RECURRENT).any():
+def _merge(case: Case, members: pl.DataFrame, looped: float) -> str:
+    """Return how to launch rounds at once.
+
+    `members`: the kernels of one; `looped`: how many all rounds have, of a device, an iteration.
+    """
+    if members["name"].cast(pl.String).str.contains(RECURRENT).any():
         return OF_CUDNN
+    if case.framework is Framework.PYTORCH and (members["family"] == REDUCTION).all():
+        return OF_NORMS
     if case.framework is Framework.JAX:
         window = case.analysis.window
         inside = case.run.ranges.filter(pl.col("start").is_between(window.start, window.end))

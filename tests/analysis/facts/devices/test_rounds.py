@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -12,6 +13,7 @@ from programs import analysis_of, program
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.find_rounds import Rounds, find_rounds
+from nsys2prv.analysis.facts.framework import Framework
 from nsys2prv.analysis.frames import TEXT
 
 
@@ -79,6 +81,16 @@ def test_the_steps_of_a_recurrent_layer_are_no_loop_of_the_program(name: str, sa
     kernels = ", ".join(f"k:{what.replace('cell', name)}:GEMM @{at} {at + 1}-{at + 3}" for at, what in _named(220))
     advice = advice_on_rounds(case_of(analysis_of(program(f"0| {kernels}"))), 220)
     assert f"110 times in a row: {says}" in advice
+
+
+@pytest.mark.parametrize(
+    ("framework", "says"),
+    [(Framework.PYTORCH, "they are reductions, as of the norm"), (Framework.CUDA, "where a round ")],
+)
+def test_norms_of_single_tensors_are_no_rows_of_a_loop(framework: Framework, says: str) -> None:
+    kernels = ", ".join(f"k:reduce:reduction @{at} {at + 1}-{at + 3}" for at, _ in _named(220))
+    case = replace(case_of(analysis_of(program(f"0| {kernels}"))), framework=framework)
+    assert f"such as `reduce` 220 times in a row: {says}" in advice_on_rounds(case, 220)
 
 
 @pytest.mark.parametrize(("where", "says"), [("jit(f)/while/body", "XLA runs them as a loop"), ("jit(f)", "where a ")])
