@@ -88,6 +88,7 @@ LONG_CALL = Threshold(100_000, "ns a call", "calls that make no context and load
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
 PART_PLACE = Threshold(0.25, "of the time without launched work", "where hundreds of launches share the rest")
 FEWEST_SAMPLES = Threshold(20, "samples", "of fewer, a share is left to chance")
+RUNS_THERE = Threshold(0.5, "of the samples for its time", "a thread that waits in a pause has hardly any there")
 NAMED_FUNCTION = Threshold(0.2, "of the samples", "a function with less is one of many; then files are named")
 NAMED_TOO = Threshold(0.1, "of the samples", "beside a function with more, less hardly matters")
 COMPUTING = Threshold(0.5, "of the samples", "with less of it, the host does other things than to compute")

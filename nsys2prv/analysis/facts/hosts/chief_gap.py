@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.activity_names import activity
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
-from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NEARLY_ALL, ONE_PLACE, PART_PLACE
+from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NEARLY_ALL, ONE_PLACE, PART_PLACE, RUNS_THERE
 from nsys2prv.analysis.frames import tasks_of_devices
 from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
 from nsys2prv.families.nvtx.range_patterns import pattern_of
@@ -71,11 +71,17 @@ def _chief(case: Case, gaps: pl.DataFrame, least_share: float, least_ns: float =
 def seen_in_gap(case: Case, gap: ChiefGap | None, covered: Spans) -> Seen:
     """Return what samples say of hosts in a gap; without one, in all the time that it was sought in, `covered`.
 
-    So they do where a gap with most of that time has too few samples.
+    So they do where a gap with most of that time has too few samples, but not where hosts wait in it: then their
+    samples are of the rest.
     """
-    seen = seen_functions(case, gap.spans) if gap else Seen()
-    enough = seen.samples >= FEWEST_SAMPLES.value or (gap and gap.share < ONE_PLACE.value)
-    return seen if enough else seen_functions(case, covered)
+    if gap is None:
+        return seen_functions(case, covered)
+    seen = seen_functions(case, gap.spans)
+    if seen.samples >= FEWEST_SAMPLES.value or gap.share < ONE_PLACE.value:
+        return seen
+    every = seen_functions(case, covered)
+    runs_there = seen.samples >= RUNS_THERE.value * gap.share * every.samples
+    return every if runs_there else seen
 
 
 def where_text(gap: ChiefGap | None) -> str:

@@ -134,6 +134,14 @@ def test_where_a_pause_has_few_samples_those_of_all_idle_time_count(in_pause: li
     assert f"of the {samples} {OF_LAUNCHING}" in advice
 
 
+def test_samples_beside_a_pause_in_which_the_host_waits_say_nothing_of_it() -> None:
+    """The pause has most of the idle time, and a fifth of the samples."""
+    line = "k:a:GEMM @0 5-100, k:b:GEMM @600 605-700, k:c:GEMM @980 985-990"
+    found = found_in(line, "host-bound", ("fill", "app", [200]), ("other", "app", [750, 800, 850, 900]))
+    assert OF_LAUNCHING not in found.advice
+    assert "after `a` and before `b`" in found.advice
+
+
 @pytest.mark.parametrize(
     ("function", "file", "said"),
     [
