@@ -89,9 +89,8 @@ def changed_findings(
 
     `as_long`: iterations take as long but for their spread, which moves costs, too: then costly findings have to change
     as much as the others. Not `costs_compare`: costs are of an iteration in one run and of a window in the other, or of
-    iterations of other work; then only what one run alone has is told, and no cost decides
-    what that is. A change of a cost by `noticeable_ns` or more is told whatever part of the cost it is, unless
-    iterations take as long.
+    iterations of other work; then only what one run alone has is told, and no cost decides what that is. A change of a
+    cost by `noticeable_ns` or more is told whatever part of the cost it is, unless iterations take as long.
     """
     counting = [[one for one in run if one.id not in OF_RECORDING] for run in (a, b)]
     matches = _matches(counting[0], counting[1], costs_compare)
@@ -117,7 +116,7 @@ def _unpaired(runs: Iterable[Sequence[StatedFinding]], matches: Sequence[Match])
 
 
 def _is_hidden(one: StatedFinding, run: Iterable[StatedFinding]) -> bool:
-    """Return whether a finding is of waiting that the other run, whose findings are given, does not tell.
+    """Return True for waiting in turn that a late rank of the other run, with the findings `run`, may hide.
 
     Where a rank is late for longer than others wait in turn, that waiting may be of its lateness.
     """

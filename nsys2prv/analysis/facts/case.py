@@ -80,9 +80,9 @@ class Case:
     of compute where several run at once; `launchers`: the threads that launch; `device_work`: when devices work;
     `blocked`: when hosts cannot launch; `begins`: BEGIN of the iterations; `starved`: STARVED; `timed`: kernels that
     are launched to be timed, whose time is no part of `starved`; `long_steps`: iterations that take much longer than
-    others; `exposed`: EXPOSED, times and bytes of NCCL kernels as means over the devices of a rank; `host_waits`: time
-    (ns of an iteration) by rank in which a host thread waits for its device or for others; `framework`: in whose words
-    advice is given.
+    others; `held_iterations`: those of the window of a range (null: all); `exposed`: EXPOSED, times and bytes of NCCL
+    kernels as means over the devices of a rank; `host_waits`: time (ns of an iteration) by rank in which a host thread
+    waits for its device or for others; `framework`: in whose words advice is given.
     """
 
     analysis: Analysis

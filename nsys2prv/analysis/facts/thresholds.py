@@ -124,13 +124,11 @@ CONVERSIONS = Threshold(0.15, "of compute", "casts of training with FP32 weights
 CONVERSIONS_SAVED = Threshold(0.5, "of their time", "about half can be fused or kept in one type and layout")
 MOSTLY_JOINS = Threshold(0.5, "of the conversions", "with less of them, types and layouts matter as much")
 GATHERED = Threshold(0.25, "of compute", "lookups of embeddings and batches take 1 to 19 %")
-GATHERS_SAVED = Threshold(0.5, "of their time", "two programs on an H200 saved 91 and 97 %; rows must still be read")
+GATHERS_SAVED = Threshold(0.5, "of their time", "two programs on an H200 saved 91 and 86 %; rows must still be read")
 MOSTLY_SORTED = Threshold(0.5, "of the gathers and scatters", "with less of it, the advice is on all of them")
 SOFTMAX = Threshold(0.05, "of compute", "fused attention has none, and the loss takes 2 to 4 %, which does not count")
 SOFTMAX_LAUNCHES = Threshold(2, "launches an iteration", "one grid each layer; a loss and a token have one softmax")
-PASS = Threshold(
-    2, "times the softmax", "reading and writing each score; a mask or cast takes 0.4 to 1.2 times as long"
-)
+PASS = Threshold(2, "times the softmax", "reading and writing each score; a mask or cast takes 0.3 to 1 times as long")
 CHAINS = Threshold(
     0.1, "of compute", "eager training in PyTorch has 1 %; with GELU by its formula 14 %, a solver in CuPy 58 %"
 )

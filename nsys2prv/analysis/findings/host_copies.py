@@ -42,12 +42,13 @@ def host_copies(case: Case) -> Iterator[Finding]:
     other = case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
     busy = covered_by(axis_over(case.analysis.window.spans, len(case.run.devices)), other, "device")
     told = False
-    for chosen, name, title, saved, advice in (
+    for chosen, name, title, saved, keep, advice in (
         (
             _PAGEABLE,
             "pageable-copies",
             "Copies of pageable memory",
             PINNED_SAVED.value,
+            "",
             PIN.of(case.framework),
         ),
         (
@@ -55,6 +56,7 @@ def host_copies(case: Case) -> Iterator[Finding]:
             "exposed-copies",
             "Copies between host and device",
             ATTAINABLE.value,
+            KEEP_THERE.of(case.framework),
             f"{BESIDE_KERNELS.of(case.framework)}{AWARE_MPI * (case.run.calls['kind'] == MPI).any()}",
         ),
     ):
@@ -62,14 +64,13 @@ def host_copies(case: Case) -> Iterator[Finding]:
         if lost := _exposed(case, own, busy):
             # Told once, in the first of these findings.
             returning, told = "" if told else advice_on_round_trips(case), True
-            # A checkpoint only goes to the host.
-            if not returning and name == "exposed-copies" and (own["name"] == TO_DEVICE).any():
-                returning = KEEP_THERE.of(case.framework)
+            # Nothing is needed again of what only goes to the host, as a checkpoint.
+            first = returning or (keep if (own["name"] == TO_DEVICE).any() else "")
             yield Finding(
                 name,
                 f"{title} run alone {text_ms(lost)} {case.unit}, of which {text_ms(saved * lost)} can be saved",
                 saved * lost,
-                f"{returning}{advice}",
+                f"{first}{advice}",
                 ranks=named_ranks(case.run.rank(task) for task in own["task"].unique()),
                 evidence={"exposed_copies_ns": round(lost), **_amounts(case, chosen)},
                 command="nsys2prv analyze RUN --show memory-kinds",

@@ -73,11 +73,12 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         rule, (title, advice) = "blocking-launches", _of_blocking()
     elif of_short:
         rule, (title, advice) = "launch-bound", _of_launches(case, mean, a_device, median, places, seen)
+        title += _or_waiting(case, cost, mean)
     else:
         rule, (title, advice) = "host-bound", busy_host(case, mean, places, seen, in_few)
     yield Finding(
         rule,
-        f"{title}{_or_waiting(case, cost, mean) if of_short else ''}, {text_ms(cost)} {case.unit}{in_few}",
+        f"{title}, {text_ms(cost)} {case.unit}{in_few}",
         cost,
         advice,
         iterations=case.iterations,

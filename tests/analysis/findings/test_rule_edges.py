@@ -294,6 +294,19 @@ def test_advice_on_short_kernels_begins_with_the_rank_whose_launches_wait_for_th
     assert (" or waiting for a rank that has not launched, " in found.title) == waits
 
 
+def test_the_title_on_launches_that_wait_for_kernels_is_of_these_alone() -> None:
+    """Rank 0 launches fewer kernels than rank 1, and waits for it in communication."""
+    few, many = (
+        ", ".join(
+            f"cuda:cudaLaunchKernel {9 * n}-{9 * n + 3}, k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(count)
+        )
+        for count in (40, 100)
+    )
+    found = findings_of(program(f"0| {few}, n @370 372-990\n1| {many}, n @980 985-990"))["blocking-launches"]
+    assert found.cost_ns > 1.1 * found.evidence["starved_ns"]
+    assert "the device has no work, " in found.title
+
+
 def test_launches_of_most_ranks_that_wait_for_their_kernels_are_named() -> None:
     """Ranks 0 and 1 run with CUDA_LAUNCH_BLOCKING, and rank 2 launches hardly anything."""
     steps = [10 * n for n in range(98)]
@@ -549,6 +562,14 @@ def test_data_that_ranks_may_exchange_is_not_said_to_come_back(mpi: bool) -> Non
     sent = ", mpi:MPI_Sendrecv 506-507" * mpi
     advice = findings_of(program(f"0| {line}{sent}\n1| {line}{sent}"))["exposed-copies"].advice
     assert advice.startswith("As many bytes come back from the device as go there") != mpi
+    assert ("With a CUDA-aware MPI messages need no copy." in advice) == mpi
+
+
+def test_a_checkpoint_is_nothing_to_keep_on_the_device() -> None:
+    advice = findings_of(program("0| k @0 5-300, c:Device-to-Host @300 305-505, k @505 510-990"))[
+        "exposed-copies"
+    ].advice
+    assert advice.startswith("Copy on another stream while kernels run")
 
 
 def test_single_values_that_come_and_go_are_no_data_to_keep() -> None:

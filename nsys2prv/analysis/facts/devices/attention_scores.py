@@ -14,7 +14,7 @@ CLASS, LOSS = "softmax", "loss"
 
 @once
 def kernels_on_scores(case: Case) -> pl.DataFrame:
-    """Return kernels on scores: `work` (row of Run.work), `softmax`, name, family, start and `ns`; of few ones none.
+    """Return kernels on scores: `work` (row of Run.work), `softmax`, name, start and `ns`; nothing where they are few.
 
     These are softmax kernels of layers, and the elementwise ones, casts and copies in a row with them between the two
     matrix products of attention, if each takes no longer than a pass over scores may (PASS): masks, scales and casts.
@@ -43,13 +43,12 @@ def _between_products(case: Case, softmax: pl.Series) -> pl.DataFrame:
     of_layer = pl.col("work").is_in(softmax.implode())
     on_scores = (of_layer | pl.col("family").is_in([ELEMENTWISE, COPIES])).fill_null(False)
     stream = ["device", "row"]
-    columns = (*stream, "work", "name", "family", "start", "ns")
-    ordered = case.ordered.select(*columns, product=is_product(), softmax=of_layer)
-    ordered = ordered.with_columns(on_scores=on_scores & ~pl.col("product"))
+    columns = (*stream, "work", "name", "start", "ns")
+    ordered = case.ordered.select(*columns, product=is_product(), softmax=of_layer, on_scores=on_scores & ~is_product())
     ordered = ordered.with_columns(chain=pl.struct(*stream, "on_scores").rle_id())
     before, after = (pl.col("product").shift(n, fill_value=False).over(stream) for n in (1, -1))
     ordered = ordered.with_columns(before=before, after=after)
     enclosed = (pl.col("before").first() & pl.col("after").last()).over("chain")
     longest = pl.col("ns").filter("softmax").max().over("chain")
     chosen = pl.col("softmax") | (pl.col("on_scores") & enclosed & (pl.col("ns") <= PASS.value * longest))
-    return ordered.filter(chosen).select("work", "softmax", "name", "family", "start", "ns")
+    return ordered.filter(chosen).select("work", "softmax", "name", "start", "ns")
