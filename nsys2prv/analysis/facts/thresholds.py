@@ -86,6 +86,7 @@ IN_ROW = Threshold(10, "activities", "between two waits of a row; an iteration o
 IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goes when copies no longer block")
 LONG_CALL = Threshold(100_000, "ns a call", "calls that make no context and load no code take 1 to 50 us")
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
+AT_ONCE = Threshold(0.5, "of the time that a GPU works", "GPUs of a process that mostly work at once take no turns")
 PART_PLACE = Threshold(0.25, "of the time without launched work", "where hundreds of launches share the rest")
 FEWEST_SAMPLES = Threshold(20, "samples", "of fewer, a share is left to chance")
 RUNS_THERE = Threshold(0.5, "of the samples for its time", "a thread that waits in a pause has hardly any there")

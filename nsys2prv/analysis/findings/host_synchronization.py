@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.devices.gpus_in_turn import hosts_wait_for_one_gpu
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.graphs_in_loop import advice_on_graphs, graphs_meanwhile
 from nsys2prv.analysis.facts.hosts.host_compute import computes_between_copies
@@ -33,6 +34,10 @@ _COMPUTE_THERE = (
     "the device can compute without that wait; the next input can be ready before (a thread, pinned memory, a stream "
     "of its own)."
 )
+_ALL_FIRST = (
+    "The host waits for one GPU of its process while another one has no work: launch on all of them first, then wait "
+    "for each. "
+)
 # The host needs no answer to launch on: the device keeps the order of its streams.
 _DO_NOT_POLL = (
     "and let a stream wait for an event (cudaStreamWaitEvent) rather than the host poll until it has happened."
@@ -51,13 +56,14 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     by_polling = name in QUERIES
     by_value = values["name"].cast(pl.String).is_in([name]).any()
     graphs = advice_on_graphs(case)
+    all_first = _ALL_FIRST if hosts_wait_for_one_gpu(case) else ""
     meanwhile = graphs_meanwhile(case, mean) if graphs else ""
     call = f"{name} (polling)" if by_polling else f"Waiting for values (in `{name}`)" if by_value else name
     yield Finding(
         "host-synchronization",
         f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched{meanwhile}",
         cost,
-        graphs + (_COMPUTE_THERE if computes_between_copies(case) else _run_ahead(case, by_polling)),
+        graphs + all_first + (_COMPUTE_THERE if computes_between_copies(case) else _run_ahead(case, by_polling)),
         iterations=case.iterations,
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",

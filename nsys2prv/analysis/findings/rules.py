@@ -21,6 +21,7 @@ from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, severity_of
 from nsys2prv.analysis.findings.gathers import gathers
 from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
+from nsys2prv.analysis.findings.gpus_in_turn import gpus_in_turn
 from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.host_functions import host_functions
 from nsys2prv.analysis.findings.host_synchronization import host_synchronization
@@ -67,6 +68,7 @@ RULES: tuple[Rule, ...] = (
     slow_gpu,
     imbalance,
     gpu_imbalance,
+    gpus_in_turn,
     pipeline_bubble,
     pauses,
     long_iterations,

@@ -27,6 +27,16 @@ UNEVEN = """
 """
 # Each GPU works for 1.9 ms of 10 ms, one after the other.
 IN_TURN = "\n".join(f"{n}| k @{240 * n} {240 * n + 5}-{240 * n + 195}, n @960 965-990" for n in range(4))
+# Both GPUs have their work at once. GPU 0 waits for GPU 1 for 4 ms, and GPU 1 for GPU 0 for 2.95 ms.
+TAKE_TURNS = """
+0| k @0 5-300, k @8 700-990
+1| k @5 300-700
+"""
+# The host launches for GPU 1 when GPU 0 has ended its work; before the next iteration it waits for both.
+WAITS_FIRST = """
+0| k @0 5-400, wait 10-401
+1| wait 10-401, k @450 455-850, wait 460-851
+"""
 # Nothing is exchanged: the host waits for both GPUs.
 ALONE = "0| k @0 5-300, wait 10-900, k:tail:k @910 915-990\n1| k @0 5-899, wait 10-900"
 
@@ -147,3 +157,20 @@ def test_threads_that_load_code_for_several_gpus_are_to_be_processes() -> None:
     assert "code is loaded in 6 of 6 iterations" in found.title
     assert found.advice.startswith("One process launches for 2 GPUs")
     assert "Keep shapes the same" in found.advice
+
+
+def test_gpus_of_a_process_that_wait_for_each_other_take_turns() -> None:
+    found = findings_of(of_processes(program(TAKE_TURNS), 2))["gpus-in-turn"]
+    assert found.title == (
+        "The 2 GPUs of rank 0 take turns: each has work, and waits 2.95 ms an iteration for what another one computes"
+    )
+    assert found.evidence == {"gpus": [0, 1], "waiting_ns": [4_000_000, 2_950_000]}
+    assert found.at_ns == 3_000_000
+    # GPUs of two processes do not take turns for one program.
+    assert "gpus-in-turn" not in findings_of(program(TAKE_TURNS))
+
+
+@pytest.mark.parametrize(("picture", "in_turn"), [(WAITS_FIRST, True), (ALONE, False)])
+def test_a_host_that_waits_for_one_gpu_before_it_launches_on_another_is_told(picture: str, in_turn: bool) -> None:
+    advice = findings_of(of_processes(program(picture), 2))["host-synchronization"].advice
+    assert advice.startswith("The host waits for one GPU of its process") == in_turn
