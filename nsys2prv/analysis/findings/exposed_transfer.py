@@ -10,6 +10,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.repeated_passes import saved_by_reducing_once
 from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms, common_norms
+from nsys2prv.analysis.facts.communication.single_channel import advice_on_channels
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, BUSY, HIGH, LOW, MOSTLY_UNMATCHED, NAMED
 from nsys2prv.analysis.findings.finding import Finding
@@ -77,7 +78,8 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     if rest < LOW.value * case.iteration_ns:
         return
     progress = _asynchronous(chief.table)
-    advice = ADVICE_PROGRESS if progress else f"{advice_on_shared_norms(case)}{_advice(case, chief.kind, exposed)}"
+    first = f"{advice_on_channels(case)}{advice_on_shared_norms(case)}"
+    advice = ADVICE_PROGRESS if progress else f"{first}{_advice(case, chief.kind, exposed)}"
     yield Finding(
         "exposed-transfer",
         f"Transfers ({chief.names}) are not hidden: an ideal network would save {text_ms(rest)} {case.unit}"

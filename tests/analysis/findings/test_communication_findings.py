@@ -262,3 +262,23 @@ def _with_underscores(run: Run) -> Run:
     """Return a run with underscores in the names of kernels, which a program draws as blanks."""
     name = pl.col("name").cast(pl.String).str.replace_all(" ", "_").cast(WORK["name"])
     return run._replace(work=run.work.with_columns(name))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "size", "end", "told"),
+    [
+        (1, 1_000_000, 980, True),
+        (2, 1_000_000, 980, False),
+        (1, 4, 980, False),
+        (1, None, 980, True),
+        (1, None, 440, False),
+    ],
+)
+def test_large_messages_over_one_channel_are_told(blocks: int, size: int | None, end: int, told: bool) -> None:
+    """A transfer of unknown bytes is large if it takes long: 5.8 ms is, and 0.4 ms is not."""
+    run = program(f"0| k @0 5-400, n @10 400-{end}, wait 20-985\n1| k @0 5-400, n @10 400-{end}, wait 20-985")
+    of_nccl = pl.col("kind") == "nccl"
+    shape = pl.when(of_nccl).then(blocks * 2**32 + 2**16 + 1).otherwise("shape")
+    parts = run.parts.with_columns(bytes=pl.lit(size, pl.Int64))
+    advice = findings_of(run._replace(work=run.work.with_columns(shape=shape), parts=parts))["exposed-transfer"].advice
+    assert advice.startswith("NCCL moves large messages over one channel") == told

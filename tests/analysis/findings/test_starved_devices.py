@@ -133,6 +133,9 @@ def test_code_that_is_loaded_where_ffts_run_may_be_of_their_plans() -> None:
     assert found.advice.startswith("Keep plans of FFTs, which load code, too, from call to call. Else: keep shapes the")
     other = findings_of(program(f"0| {loads.replace(':FFT', ':GEMM')}"))["host-bound"]
     assert "FFT" not in other.title + other.advice
+    # A library that tries ways to convolve tries FFTs, too.
+    tried = findings_of(program(f"0| k:conv:convolution_fprop @0 110-300, {loads}"))["host-bound"]
+    assert "FFT" not in tried.title + tried.advice
 
 
 def test_code_that_another_thread_loads_each_time_is_told_from_new_shapes() -> None:

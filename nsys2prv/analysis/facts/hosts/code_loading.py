@@ -49,8 +49,9 @@ KEEP_THREADS = Words(
     "place of DataParallel).",
 )
 COMPILED_ATTENTION = r"^cudnn_generated\w*sdpa"
-# Class of the kernels of FFTs (see intervals/kernel_classes.toml).
+# Classes of the kernels of FFTs and convolutions (see intervals/kernel_classes.toml).
 FFT = "FFT"
+CONVOLUTIONS = "^convolution"
 # Calls that load compiled kernels (CUDA driver API, module and library management; CUDA runtime API, libraries).
 LOADS = r"^(?:cuModuleLoad|cuLibraryLoad|cudaLibraryLoad|cuLinkComplete)"
 
@@ -85,8 +86,15 @@ def advice_on_compiling(case: Case, seen: Seen) -> str:
 
 
 def has_ffts(case: Case) -> bool:
-    """Return True if kernels of FFTs run in the window."""
-    return bool((case.kernels["class"] == FFT).any())
+    """Return True if FFTs run in the window, and not only those of convolutions.
+
+    Where convolutions take longer, their library tries FFTs for them (torch.backends.cudnn.benchmark).
+    """
+    ffts, convolutions = (
+        case.kernels.filter(chosen)["ns"].sum()
+        for chosen in (pl.col("class") == FFT, text_contains("class", CONVOLUTIONS))
+    )
+    return ffts > convolutions
 
 
 @once

@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, see_samples
+from nsys2prv.analysis.graph.polling import QUERIES
 from nsys2prv.analysis.text_columns import text_contains
 
 # Calls that open, write and close files. Reads also wait for pipes and sockets.
@@ -33,6 +34,13 @@ OF_FILES = (
 OF_SLEEPING = (
     "The host sleeps for a time that the program sets (time.sleep, usleep): see what it waits for, a file, a rate, "
     "another process, and wait for that itself."
+)
+OF_POLLING = Words(
+    general="The host sleeps between two questions whether the device is done ({query}): wait for the event or stream "
+    "itself (with cudaEventBlockingSync the core is free meanwhile), or sleep for far less.",
+    pytorch="The host sleeps between two questions whether the device is done ({query}, as of `event.query()`): wait "
+    "for the event itself (event.synchronize(); torch.cuda.Event(blocking=True) leaves the core free), or sleep for "
+    "far less.",
 )
 OF_PROCESSES = Words(
     general="The thread that launches starts processes and waits for their end (fork, system): keep them, start them "
@@ -60,11 +68,26 @@ def advice_on_call(case: Case, name: str, seen: Seen, rank: int | None = None) -
     if PROCESS_CALLS.match(name) or _of_a_process(case, name, rank):
         return OF_PROCESSES.of(case.framework)
     if SLEEPS.match(name):
-        return OF_SLEEPING
+        query = _asked_before(case, name, rank)
+        return OF_POLLING.of(case.framework).format(query=f"`{query}`") if query else OF_SLEEPING
     if MEMORY_CALLS.match(name):
         return OF_MEMORY
     others = OF_OTHERS.of(case.framework).format(samples=see_samples(case.run, seen))
     return OF_FILES if FILE_CALLS.match(name) else others
+
+
+def _asked_before(case: Case, name: str, rank: int | None) -> str | None:
+    """Return the query of the device that comes before most time of a call of the system; None where none does."""
+    calls = _of_launchers(case, rank)
+    asked = calls.filter(pl.col("kind") == "cuda").select("row", asked="start", query=pl.col("name").cast(pl.String))
+    known = calls.filter(pl.col("kind") == "os", pl.col("name") == name).sort("start")
+    known = known.join_asof(
+        asked.sort("asked"), left_on="start", right_on="asked", by="row", strategy="backward", check_sortedness=False
+    )
+    queries = known.filter(pl.col("query").is_in(QUERIES))
+    if 2 * int(queries["ns"].sum()) <= int(known["ns"].sum()):
+        return None
+    return str(queries["query"].mode().sort()[0])
 
 
 def _of_a_process(case: Case, name: str, rank: int | None) -> bool:
@@ -73,13 +96,18 @@ def _of_a_process(case: Case, name: str, rank: int | None) -> bool:
     Programs read what a process writes until it closes that (`poll`, `read`), and then wait for its end, before they
     call CUDA again.
     """
-    of_rank = pl.lit(True) if rank is None else pl.col("task") == case.run.task_by_rank[rank]
-    calls = case.kept_calls(
-        case.run.calls.filter(pl.col("row").is_in(pl.Series(case.launchers.rows).implode()), of_rank)
-    )
+    calls = _of_launchers(case, rank)
     waits = (pl.col("kind") == "os") & text_contains("name", f"^{WAITS_FOR_PROCESS.pattern}")
     nexts = calls.select("row", next="start", waits=waits, of_cuda=pl.col("kind") == "cuda")
     nexts = nexts.filter(pl.col("waits") | pl.col("of_cuda")).sort("next")
     own = calls.filter(pl.col("kind") == "os", pl.col("name") == name).sort("end")
     known = own.join_asof(nexts, left_on="end", right_on="next", by="row", strategy="forward", check_sortedness=False)
     return 2 * int(known.filter("waits")["ns"].sum()) > int(own["ns"].sum())
+
+
+def _of_launchers(case: Case, rank: int | None) -> pl.DataFrame:
+    """Return the calls of threads that launch in the window, with `ns`; `rank`: of its process alone."""
+    of_rank = pl.lit(True) if rank is None else pl.col("task") == case.run.task_by_rank[rank]
+    return case.kept_calls(
+        case.run.calls.filter(pl.col("row").is_in(pl.Series(case.launchers.rows).implode()), of_rank)
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import analysis_of, program
+from programs import analysis_of, findings_of, program
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.ranks.shares_of_launches import advice_on_launches
@@ -91,3 +91,11 @@ def test_a_call_before_the_wait_for_a_process_is_for_that_process(then: str, of_
     late = f"0| {FEW}, {WAITS}\n1| k @0 5-300, os:poll 10-840, {then} 886-890, {ARRIVES}"
     (found,) = [one for one in analysis_of(program(late)).findings if one.id == "late-rank"]
     assert ("starts processes and waits for their end" in found.advice) == of_process
+
+
+@pytest.mark.parametrize(("asks", "of_polling"), [("cudaEventQuery", True), ("cudaGetDevice", False)])
+def test_a_sleep_after_a_query_of_the_device_is_polling(asks: str, of_polling: bool) -> None:
+    sleeps = ", ".join(f"cuda:{asks} {n}-{n + 1}, os:usleep {n + 1}-{n + 99}" for n in range(110, 810, 100))
+    found = findings_of(program(f"0| k @0 5-200, {sleeps}, k @820 825-990"))["system-waiting"]
+    assert "`usleep`" in found.title
+    assert found.advice.startswith("The host sleeps between two questions") == of_polling
