@@ -28,9 +28,8 @@ from sqlalchemy import Connection, Engine, event, func, select
 
 from nsys2prv.database.connection import address, transaction
 from nsys2prv.database.migrations import prepare
-from nsys2prv.database.run_record import RunRecord
+from nsys2prv.database.run_record import RunRecord, store
 from nsys2prv.database.schema import METADATA, PARTS, RUNS
-from nsys2prv.database.write import store
 
 # Statements of the transaction that records a run: one more than these is its end.
 STATEMENTS = 12

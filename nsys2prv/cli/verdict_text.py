@@ -24,7 +24,7 @@ from nsys2prv.analysis.sentences import (
 )
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
-from nsys2prv.commands.run_name import run_name
+from nsys2prv.commands.inputs import run_name
 from nsys2prv.model.basis import after_figure
 from nsys2prv.model.words import short
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nsys2prv.commands.extraction import Extracted, extract_reports, reading_workers, workers_of_reports
-from nsys2prv.commands.found_run import find_run
+from nsys2prv.commands.inputs import find_run
 from nsys2prv.families.registry import ANCHOR_FAMILIES
 from nsys2prv.pipeline.extract.report_part import ReportPart, Storage, Wanted
 from nsys2prv.pipeline.workers.execution import Execution

@@ -17,9 +17,8 @@ from nsys2prv.analysis.metrics.sm_clock import with_clocks
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.extraction import Extracted, extract_reports, reading_workers, workers_of_reports
 from nsys2prv.commands.extraction_extent import anchors_for, chosen_span, families_to_draw, fits_in_memory
-from nsys2prv.commands.found_run import find_run
+from nsys2prv.commands.inputs import find_run, read_profiles
 from nsys2prv.commands.part_in_memory import part_in_memory
-from nsys2prv.commands.profiles import read_profiles
 from nsys2prv.commands.whole_run import WholeRun
 from nsys2prv.errors import UsageError
 from nsys2prv.families.device.event_waits import FAMILY as EVENT_WAITS

@@ -14,7 +14,7 @@ from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.memory_needs import within_memory
+from nsys2prv.pipeline.workers.memory import within_memory
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.run.report_summary import Summary

@@ -22,8 +22,8 @@ from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.commands.frames_written import FRAMES, FrameFile, write_frames
+from nsys2prv.commands.inputs import run_name
 from nsys2prv.commands.record import checked_name, prepare_database, record_analysis, spelled_options
-from nsys2prv.commands.run_name import run_name
 from nsys2prv.commands.translate import translate
 from nsys2prv.commands.translation import Translation
 from nsys2prv.commands.whatif import predictions_of

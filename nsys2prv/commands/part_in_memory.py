@@ -9,7 +9,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.units import bytes_text
-from nsys2prv.pipeline.workers.memory_needs import analysis_budget, analysis_needs, too_large
+from nsys2prv.pipeline.workers.memory import analysis_budget, analysis_needs, too_large
 from nsys2prv.run.plan import Plan
 
 # Parts are tried by so many shares of the time. Less than one of them says little of a run.

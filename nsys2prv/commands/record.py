@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
-from nsys2prv.commands.run_name import run_name
+from nsys2prv.commands.inputs import run_name
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.options import spelled
@@ -71,8 +71,7 @@ def record_analysis(
     analysis: Analysis, db: str | Path, name: str, trace: Path | str | None, options: Sequence[str]
 ) -> Recorded:
     """Record an analysis in a database that is prepared. `options`: as on a command line. Raises Nsys2prvError."""
-    from nsys2prv.database.run_record import run_record
-    from nsys2prv.database.write import store
+    from nsys2prv.database.run_record import run_record, store
 
     return store(db, run_record(analysis, name, None if trace is None else Path(trace), options))
 

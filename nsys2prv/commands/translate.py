@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nsys2prv.commands.extraction_extent import estimates_tensor, fits_in_memory
-from nsys2prv.commands.found_run import find_run
-from nsys2prv.commands.profiles import read_profiles
+from nsys2prv.commands.inputs import find_run, read_profiles
 from nsys2prv.commands.row_counts import RowCounts, count_rows
 from nsys2prv.commands.side_files import side_files
 from nsys2prv.commands.translation import Translation, Used, Written, translation_of
@@ -25,7 +24,7 @@ from nsys2prv.pipeline.workers.disk_space import INTERVAL_BYTES, POINTS_BYTES, c
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.memory_needs import peak_memory, within_memory
+from nsys2prv.pipeline.workers.memory import peak_memory, within_memory
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.worker_map import process_count, worker_map
 from nsys2prv.pipeline.write.body import write_windows

@@ -20,7 +20,7 @@ from nsys2prv.errors import ReportError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.pipeline.encode.encoding_input import Estimates, RunEvents
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.pipeline.workers.memory_needs import check_analysis
+from nsys2prv.pipeline.workers.memory import check_analysis
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.report.ncu.profile import Profile
 from nsys2prv.run.plan import Plan

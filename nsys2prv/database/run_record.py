@@ -1,4 +1,4 @@
-"""Rows that a database keeps of a run, made from an analysis."""
+"""Rows that a database keeps of a run, made from an analysis, and written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-from sqlalchemy import Table
+from sqlalchemy import Table, delete, insert, select
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures, program_of, run_figures
 from nsys2prv.analysis.recording.circumstances import Recording
 from nsys2prv.database import schema
+from nsys2prv.database.connection import address, transaction
+from nsys2prv.database.migrations import check_version
+from nsys2prv.database.recorded import Recorded
+from nsys2prv.database.schema import RUNS
 from nsys2prv.model.version import VERSION
 from nsys2prv.report.fingerprint import files_of, hash_of_begin
 
@@ -103,3 +107,21 @@ def reports_hash(recording: Recording) -> str:
         for file in files_of(report):
             digest.update(repr((report.name, file.name, file.stat().st_size, hash_of_begin(file))).encode())
     return digest.hexdigest()
+
+
+def store(db: str | Path, record: RunRecord) -> Recorded:
+    """Write a run in one transaction, in the place of one of the same name and reports. Raises OutputError."""
+    url, run = address(db), record.run
+    with transaction(url, key=f"{run['name']} {run['reports_hash']}") as connection:
+        check_version(connection, url)
+        same = (RUNS.c.name == run["name"]) & (RUNS.c.reports_hash == run["reports_hash"])
+        former = connection.execute(select(RUNS.c.id).where(same)).scalar_one_or_none()
+        connection.execute(delete(RUNS).where(same))
+        # A run that is recorded again keeps its number.
+        own = {} if former is None else {"id": former}
+        (number,) = connection.execute(insert(RUNS).values({**run, **own})).inserted_primary_key or (None,)
+        for table, rows in record.parts.items():
+            if rows:
+                connection.execute(insert(table), [{**row, "run_id": number} for row in rows])
+    # With the address as it was given: to compare with the run, it is connected to again.
+    return Recorded(db, run["name"], number, former is not None)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from nsys2prv.families.family import Family
 from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_READS
-from nsys2prv.families.sound_rows import TIME_COLUMNS
+from nsys2prv.families.source_tables import TIME_COLUMNS
 from nsys2prv.report.declaration import Table
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.paraver.texts import texts
-
+# Least number that a column can hold.
+LEAST = np.iinfo(np.int64).min
 STATE_RECORD, EVENT_RECORD, MESSAGE_RECORD = 1, 2, 3
 # Paraver takes times and values for doubles: up to here they are exact.
 EXACT = 2**53
@@ -101,7 +101,7 @@ def message_lines(points: pl.DataFrame, numbers: RowNumbers) -> pl.DataFrame:
     """Make lines (LINE) of messages with time, row, received, to_row, size, tag."""
     receiver = numbers.as_text().gather(points["to_row"])
     received = points["received"].cast(pl.String)
-    fields = [points["time"], receiver, received, received, texts(points["size"]), texts(points["tag"])]
+    fields = [points["time"], receiver, received, received, number_texts(points["size"]), number_texts(points["tag"])]
     return _lines(points, MESSAGE_RECORD, pl.concat_str(map(pl.lit, fields), separator=":"))
 
 
@@ -141,7 +141,29 @@ def _written(points: pl.DataFrame, column: str, before: str = "") -> pl.Expr:
     """Return the number of each row behind `before`; the empty text where it is null."""
     if points.height < FEW_POINTS:
         return pl.concat_str(pl.lit(before), column).fill_null("")
-    return pl.lit(texts(points[column], before))
+    return pl.lit(number_texts(points[column], before))
+
+
+def number_texts(values: pl.Series, before: str = "") -> pl.Series:
+    """Write the number (Int64) of each row behind `before`; the empty text where it is null.
+
+    Where numbers lie close together, each is made a text once: some seven times as quick as once a row.
+    """
+    low, high = values.min(), values.max()
+    if not isinstance(low, int) or not isinstance(high, int) or high - low > len(values) or low == LEAST:
+        return pl.select(pl.concat_str(pl.lit(before), values).fill_null("")).to_series()
+    null = low - 1
+    nulls = values.null_count() > 0
+    at = (values.fill_null(null) if nulls else values).to_numpy() - null
+    held = np.zeros(high - null + 1, dtype=np.bool_)
+    held[at] = True
+    distinct = pl.lit(pl.Series(np.flatnonzero(held) + null))
+    written = pl.concat_str(pl.lit(before), distinct)
+    if nulls:
+        written = pl.when(distinct != null).then(written).otherwise(pl.lit(""))
+    number = np.cumsum(held, dtype=np.uint32) - 1
+    # One query: starting a second one would cost more than its work.
+    return pl.select(written.gather(pl.Series(number[at]))).to_series()
 
 
 def sort_lines(parts: Iterable[pl.DataFrame], kept: Sequence[str] = WRITTEN) -> pl.DataFrame:

@@ -1,8 +1,12 @@
-"""The declaration of a table of an export: its columns, their types, and defaults for columns that a version lacks."""
+"""Declarations of the tables of an export, and their names in the export of a version.
+
+A table declares its columns, their types, and defaults for columns that a version lacks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, NamedTuple
@@ -64,3 +68,33 @@ DECLARED_TABLES: dict[str, Table] = {}
 
 # The wanted columns that an export has: declared name -> (name in the export, declaration).
 HeldColumns = Mapping[str, tuple[str, Column]]
+
+
+def names_in_export(tables: Iterable[Table], names: Iterable[str]) -> dict[str, str]:
+    """Return the name in the export of each table: its own, the variant `_V<n>` of the highest number, or an alias."""
+    held: dict[str, list[tuple[int, str]]] = {}
+    for name in names:
+        plain, version = _versioned(name)
+        held.setdefault(plain, []).append((version, name))
+        held.setdefault(name, []).append((1, name))
+    known = {t.name: next((name for name in (t.name, *t.aliases) if name in held), None) for t in tables}
+    return {table: max(held[name])[1] for table, name in known.items() if name is not None}
+
+
+def _versioned(name: str) -> tuple[str, int]:
+    """Return the name of a table without `_V<n>`, and n (1: without)."""
+    found = re.fullmatch(r"(.+)_V(\d+)", name)
+    return (found[1], int(found[2])) if found else (name, 1)
+
+
+def missing_columns(present: Iterable[str], table: Table) -> list[str]:
+    """Return the needed columns that an export's table lacks."""
+    held = set(present)
+    return [n for n, c in table.columns.items() if c.required and not held & {n, *c.aliases}]
+
+
+def held_columns(present: Iterable[str], wanted: Mapping[str, Column]) -> HeldColumns:
+    """Return the wanted columns that an export has: name -> (name in the export, declaration)."""
+    held = set(present)
+    found = {n: next((s for s in (n, *c.aliases) if s in held), None) for n, c in wanted.items()}
+    return {n: (s, wanted[n]) for n, s in found.items() if s is not None}

@@ -14,10 +14,17 @@ import polars as pl
 from nsys2prv.errors import ReportError
 from nsys2prv.report import schema
 from nsys2prv.report.columnar import ColumnarTables
-from nsys2prv.report.declaration import DECLARED_TABLES, Column, HeldColumns, Table
+from nsys2prv.report.declaration import (
+    DECLARED_TABLES,
+    Column,
+    HeldColumns,
+    Table,
+    held_columns,
+    missing_columns,
+    names_in_export,
+)
 from nsys2prv.report.diagnostics import diagnostic_texts
 from nsys2prv.report.discover import without_ending
-from nsys2prv.report.export_names import held_columns, missing_columns, names_in_export
 from nsys2prv.report.identity import IDENTITY_TABLES, Identity, read_identity
 from nsys2prv.report.nsys import UNFINISHED
 from nsys2prv.report.nvprof.database import is_nvprof, open_nvprof

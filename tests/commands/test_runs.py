@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from nsys2prv.commands.batch.runs import find_runs
-from nsys2prv.commands.run_name import run_name
+from nsys2prv.commands.inputs import run_name
 from nsys2prv.errors import UsageError
 
 

@@ -24,7 +24,7 @@ from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import extract as extract_module
 from nsys2prv.pipeline.workers import memory
 from nsys2prv.pipeline.workers.maps import Map
-from nsys2prv.pipeline.workers.memory_needs import within_memory
+from nsys2prv.pipeline.workers.memory import within_memory
 from nsys2prv.pipeline.workers.worker_map import worker_map
 from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report

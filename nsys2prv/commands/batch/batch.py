@@ -17,7 +17,7 @@ from nsys2prv.commands.batch.runs import RunReports, find_runs
 from nsys2prv.commands.record import database_name, prepare_database, recorded_numbers
 from nsys2prv.errors import Nsys2prvError, OutputError
 from nsys2prv.model.version import VERSION
-from nsys2prv.pipeline.workers.memory_needs import within_memory
+from nsys2prv.pipeline.workers.memory import within_memory
 from nsys2prv.pipeline.workers.partial_files import sweep
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.write.files import Target

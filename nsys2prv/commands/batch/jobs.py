@@ -20,7 +20,7 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.pipeline.workers.maps import Map
-from nsys2prv.pipeline.workers.memory_needs import within_memory
+from nsys2prv.pipeline.workers.memory import within_memory
 from nsys2prv.pipeline.workers.pool import pool
 from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.pipeline.write.trace_output import TraceOutput

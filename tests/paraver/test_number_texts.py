@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsys2prv.paraver.texts import LEAST, texts
+from nsys2prv.paraver.lines import LEAST, number_texts
 
 NEAR = st.integers(-3, 12)
 ANY = st.integers(LEAST, 2**63 - 1)
@@ -25,10 +25,10 @@ ANY = st.integers(LEAST, 2**63 - 1)
     ],
 )
 def test_each_number_stands_behind_the_text(values: list[int | None], expected: list[str]) -> None:
-    assert texts(pl.Series(values, dtype=pl.Int64), ":9:").to_list() == expected
+    assert number_texts(pl.Series(values, dtype=pl.Int64), ":9:").to_list() == expected
 
 
 @given(st.lists(st.none() | NEAR) | st.lists(st.none() | ANY) | st.lists(NEAR | ANY))
 def test_how_close_numbers_lie_makes_no_difference(values: list[int | None]) -> None:
-    written = texts(pl.Series(values, dtype=pl.Int64), "t")
+    written = number_texts(pl.Series(values, dtype=pl.Int64), "t")
     assert written.to_list() == ["" if value is None else f"t{value}" for value in values]
