@@ -56,8 +56,6 @@ LONGEST = 900
 ENDINGS = (".prv", ".pcf", ".row")
 # Slices of 1 MB; a report below 4 MB would have one or two of them, and has some twenty of a fraction of its size.
 SLICE_BYTES, SMALL, FRACTION = 1_000_000, 4_000_000, 20
-# Families, by module, that the new side leaves out if the base side does not have them.
-YOUNGER = {"nsys2prv/families/waiting.py": "waiting"}
 # In options: the middle fifth of the plain trace's time.
 MIDDLE = "MIDDLE"
 
@@ -145,12 +143,11 @@ class Outcome(NamedTuple):
 
 
 class Side(NamedTuple):
-    """A checkout, the Python that runs it, the code that sets its slices, and families to leave out."""
+    """A checkout, the Python that runs it, and the code that sets its slices."""
 
     python: str
     checkout: str
     slices: str
-    left_out: str = ""
 
     def check(self) -> None:
         """Exit unless this Python loads the checkout and the code for slices works: those of 0 bytes must fail."""
@@ -173,7 +170,7 @@ class Side(NamedTuple):
             runner = folder / "runner.py"
             runner.write_text(f"SLICE_BYTES = {case.slice_bytes}\n{self.slices}\n{RUN}")
             command = [str(runner)]
-        command += ["translate", *case.reports, *self._options(case), "--output", "trace", "--quiet"]
+        command += ["translate", *case.reports, *case.options, "--output", "trace", "--quiet"]
         # The steady window became the default later than the first version that is compared.
         if Path(self.checkout, "nsys2prv", "run", "steady.py").exists():
             command += ["--window", "device"]
@@ -185,16 +182,6 @@ class Side(NamedTuple):
             crashed = done.returncode < 0 or "Traceback (most recent call last)" in done.stderr
             return Outcome("crashed" if crashed else "refused", done.stderr.strip().rpartition("\n")[2], {})
         return Outcome("wrote", "", {end: hashlib.sha256(content(folder, end)).hexdigest() for end in ENDINGS})
-
-    def _options(self, case: Case) -> list[str]:
-        """Return the options of a case, without the families to leave out. Of several `--skip` the last one counts."""
-        options = list(case.options)
-        if not self.left_out:
-            return options
-        if "--skip" not in options:
-            return [*options, "--skip", self.left_out]
-        options[options.index("--skip") + 1] += f",{self.left_out}"
-        return options
 
     def _run(self, arguments: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
         command, environment = [self.python, *arguments], {**os.environ, "PYTHONPATH": self.checkout}
@@ -365,8 +352,7 @@ def main() -> None:
         results = Counter(outcome.result for _, outcome in recorded)
         print(f"{len(recorded)} cases: {', '.join(f'{count} {result}' for result, count in results.items())}")
     else:
-        left_out = ",".join(family for module, family in YOUNGER.items() if not Path(base.checkout, module).exists())
-        sys.exit(compare(base, new._replace(left_out=left_out), recorded) > 0)
+        sys.exit(compare(base, new, recorded) > 0)
 
 
 if __name__ == "__main__":

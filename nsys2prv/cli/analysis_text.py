@@ -24,12 +24,10 @@ from nsys2prv.analysis.sentences import (
     window_name,
 )
 from nsys2prv.analysis.shown_tables import ShownTable
-from nsys2prv.cli.explanation_tables import explanation_sections
-from nsys2prv.cli.launch_tables import launch_sections
-from nsys2prv.cli.ncu_tables import ncu_sections
+from nsys2prv.cli.explanation_tables import explanation_sections, waiting_sections
 from nsys2prv.cli.sections import SECTIONS
 from nsys2prv.cli.text_table import ALL_RANKS, TABLE_ROWS, Section, aligned, ms, printable, section
-from nsys2prv.cli.waiting_tables import waiting_sections
+from nsys2prv.cli.work_tables import launch_sections, ncu_sections
 from nsys2prv.families.host.cpu_samples import FAMILY as CPU_SAMPLES
 from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.model.words import few, short

@@ -7,9 +7,9 @@ from contextlib import suppress
 from pathlib import Path
 
 from nsys2prv.errors import ReportError, UsageError
+from nsys2prv.families.explanation import TENSOR_ESTIMATE_FAMILY
 from nsys2prv.families.host.overhead import FAMILY as OVERHEAD
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
-from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
 from nsys2prv.families.registry import ANCHOR_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 from nsys2prv.families.selection import Selection
 from nsys2prv.intervals.spans import Span
@@ -35,7 +35,7 @@ def families_to_draw(chosen: tuple[str, ...], summaries: Sequence[Summary]) -> t
 
 def estimates_tensor(paths: Sequence[Path], families: Sequence[str]) -> bool:
     """Return True if tensor activity is estimated: that is chosen with GPU metrics, and a report may have these."""
-    return {TENSOR_ESTIMATE.name, GPU_METRICS.name} <= set(families) and any(map(_may_sample_gpus, paths))
+    return {TENSOR_ESTIMATE_FAMILY.name, GPU_METRICS.name} <= set(families) and any(map(_may_sample_gpus, paths))
 
 
 def _may_sample_gpus(path: Path) -> bool:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
+from nsys2prv.families.explanation import TENSOR_ESTIMATE_FAMILY
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.encode.encode import WindowCounts
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
@@ -63,9 +63,9 @@ def count_rows(encoding: EncodingInput, written: Sequence[WindowCounts]) -> RowC
         for lost, n in one.left.items():
             tallies[one.family].add(lost, n)
     if estimates is not None:
-        rows[TENSOR_ESTIMATE.name] = estimates.kernels
+        rows[TENSOR_ESTIMATE_FAMILY.name] = estimates.kernels
         for lost, n in estimates.left.items():
-            tallies[TENSOR_ESTIMATE.name].add(lost, n)
+            tallies[TENSOR_ESTIMATE_FAMILY.name].add(lost, n)
     for (family, unmatched), n in encoding.matches.counts.left.items():
         tallies[family].count(unmatched, n)
     dropped = {family: _sentences(tallies[family]) for family in sorted(tallies)}

@@ -11,7 +11,6 @@ from typing import NamedTuple
 from nsys2prv.commands.extraction_extent import estimates_tensor, fits_in_memory
 from nsys2prv.commands.inputs import find_run, read_profiles
 from nsys2prv.commands.row_counts import RowCounts, count_rows
-from nsys2prv.commands.side_files import side_files
 from nsys2prv.commands.translation import Translation, Used, Written, translation_of
 from nsys2prv.commands.translation_stages import Stages, TranslationRequest, TranslationResources
 from nsys2prv.families.explanation import EXPLANATION_FAMILIES
@@ -31,6 +30,7 @@ from nsys2prv.pipeline.write.body import write_windows
 from nsys2prv.pipeline.write.comments import comment_text
 from nsys2prv.pipeline.write.files import Target, end_member, open_body, publish, scratch
 from nsys2prv.pipeline.write.redact import Redaction
+from nsys2prv.pipeline.write.side_files import side_files
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.forecast import check_size, forecast, trace_size
 from nsys2prv.run.options import RunOptions

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from nsys2prv.families.source import Source
 from nsys2prv.families.source_tables import TableColumns
-from nsys2prv.model.activities import DeviceWork, HostCall
 from nsys2prv.model.event_type import EventType, TypeBlock
 from nsys2prv.model.frames import Frame
 from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report
 
+# Kinds of work of devices, and of calls of host threads, that the analysis tells apart.
+DeviceWork = Literal["kernel", "nccl", "graph", "copy"]
+HostCall = Literal["cuda", "synchronization", "mpi", "os", "openmp"]
 State = TypeVar("State")
 # The frames of one slice, as they are made, and then the state for the next slice.
 Frames = Generator[Frame, None, State]
@@ -69,3 +71,23 @@ class Family:
     def rows_in(self, report: Report) -> int:
         """Return the number of rows of a report that the family draws."""
         return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
+
+
+def _no_frames(source: Source, state: None) -> Frames[None]:
+    """Yield nothing."""
+    yield from ()
+
+
+def whole_run_family(name: str, title: str, emits: tuple[EventType, ...], default: bool = True) -> Family:
+    """Declare a family whose events the match stage or the analysis makes of the whole run. It draws no rows itself."""
+    return Family(
+        name=name,
+        title=title,
+        draws=(),
+        reads={},
+        emits=emits,
+        frames=_no_frames,
+        makes_rows=False,
+        default=default,
+        within=True,
+    )

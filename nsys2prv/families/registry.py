@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.families import explanation, waiting
+from nsys2prv.families import explanation
 from nsys2prv.families.device import (
     correlation,
     decompression,
@@ -32,7 +32,7 @@ from nsys2prv.families.host import (
     states,
     system_calls,
 )
-from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, ncu, network, tensor_estimate, wddm
+from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, ncu, network, wddm
 from nsys2prv.families.mpi import mpi, ucx
 from nsys2prv.families.nccl import nccl, nccl_operations
 from nsys2prv.families.nvtx import nvtx, projection, python_samples
@@ -59,7 +59,7 @@ FAMILIES: tuple[Family, ...] = (
     # After nvtx, which tells of rows of their table that are left out.
     nccl_operations.FAMILY,
     mpi.FAMILY,
-    waiting.FAMILY,
+    explanation.WAITING_FAMILY,
     explanation.CRITICAL_PATH_FAMILY,
     explanation.IDLE_CAUSES_FAMILY,
     explanation.LAUNCH_QUEUES_FAMILY,
@@ -78,7 +78,7 @@ FAMILIES: tuple[Family, ...] = (
     python_samples.FAMILY,
     overhead.FAMILY,
     gpu_metrics.FAMILY,
-    tensor_estimate.FAMILY,
+    explanation.TENSOR_ESTIMATE_FAMILY,
     ncu.FAMILY,
     network.FAMILY,
     gpu_contexts.FAMILY,

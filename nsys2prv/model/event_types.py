@@ -9,10 +9,9 @@ has it.
 from __future__ import annotations
 
 from nsys2prv.model.event_type import DECLARED_TYPES, IDLE_LABEL, EventType, NumberedBy, TypeBlock
-from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.function_numbers import MPI_VALUES, PTHREAD_VALUES
 from nsys2prv.model.nccl_operation_types import DEVICE_OPERATION_ATTRIBUTES, NCCL_DEVICE_OPERATION  # noqa: F401
 from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL  # noqa: F401
-from nsys2prv.model.pthread_values import PTHREAD_VALUES
 from nsys2prv.model.table_columns import EFFICIENCY_FACTORS, WINDOW_VALUES
 
 CUDA_API = EventType("cuda_api", 63000000, "CUDA library call", labelled=True)

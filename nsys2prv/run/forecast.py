@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nsys2prv.errors import UsageError
-from nsys2prv.families.metrics.tensor_estimate import FAMILY as TENSOR_ESTIMATE
+from nsys2prv.families.explanation import TENSOR_ESTIMATE_FAMILY
 from nsys2prv.model.units import bytes_text
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
@@ -52,7 +52,7 @@ def forecast(plan: Plan, matched: Sequence[Spill], estimated: int) -> Mapping[st
     for spill in matched:
         sizes[spill.family] = sizes.get(spill.family, 0) + _bytes(spill)
     if estimated:
-        sizes[TENSOR_ESTIMATE.name] = estimated * 2 * _PAIR_BYTES
+        sizes[TENSOR_ESTIMATE_FAMILY.name] = estimated * 2 * _PAIR_BYTES
     return sizes
 
 

@@ -25,8 +25,8 @@ from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.model import event_types as types
 from nsys2prv.model import line_tags
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND, Anchors, Intervals, OperationEnds
+from nsys2prv.model.function_numbers import MPI_VALUES
 from nsys2prv.model.losses import Loss, Lost
-from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.report.report import open_report
 
 REQUESTS = sorted((Path(__file__).parents[1] / "data" / "mpi-requests").glob("*.sqlite"))

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
-from nsys2prv.model.mpi_values import MPI_NUMBERS as NUMBER
+from nsys2prv.model.function_numbers import MPI_NUMBERS as NUMBER
 from nsys2prv.pipeline.match.waiting import ACTIVITY, arrivals_of, waiting_points
 from nsys2prv.run.matching.arrivals import (
     ARRIVAL,

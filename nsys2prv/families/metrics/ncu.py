@@ -5,7 +5,7 @@ The analysis finds a file's kernels among the launches of the whole run (see ana
 
 from __future__ import annotations
 
-from nsys2prv.families.whole_run_family import whole_run_family
+from nsys2prv.families.family import whole_run_family
 from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL
 
 FAMILY = whole_run_family(

@@ -21,7 +21,7 @@ from nsys2prv.families.mpi.mpi_messages import CALL_COLUMNS, message_ends
 from nsys2prv.families.mpi.mpi_requests import STARTS, request_uses
 from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
-from nsys2prv.model.mpi_values import MPI_SAME
+from nsys2prv.model.function_numbers import MPI_SAME
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
 

@@ -10,7 +10,7 @@ from nsys2prv.families.source import Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, OPERATION_END, OperationEnds
-from nsys2prv.model.mpi_values import MPI_NUMBERS
+from nsys2prv.model.function_numbers import MPI_NUMBERS
 from nsys2prv.model.schemas import to_schema
 
 

@@ -8,10 +8,10 @@ from nsys2prv.families.mpi.mpi_requests import STARTS, completed, pending
 from nsys2prv.families.source import Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.frames import OPERATION_END, RECEIVE, SEND, OperationEnds
+from nsys2prv.model.function_numbers import MPI_NUMBERS
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.model.line_tags import MPI_TAG
 from nsys2prv.model.losses import Loss
-from nsys2prv.model.mpi_values import MPI_NUMBERS
 from nsys2prv.model.schemas import to_schema
 
 # Rows with equal values in these columns belong to one call.

@@ -20,6 +20,7 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.encode.encode import WindowCounts, merged_lines
 from nsys2prv.pipeline.encode.encoding_input import Bundles, EncodingInput
 from nsys2prv.pipeline.store.points import Points
+from nsys2prv.pipeline.store.saved_plan import read_saved
 from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers, map_ahead
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -27,7 +28,6 @@ from nsys2prv.run.clocks import Clock
 from nsys2prv.run.encoding_windows import spills_of, window_borders
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
-from nsys2prv.run.saved_plan import read_saved
 
 # Times of the trace as they are.
 _AS_IT_IS = Clock(0, 0)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from nsys2prv.model.losses import Lost
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.match.match import Matches
+from nsys2prv.pipeline.store.saved_plan import for_workers, save, without_reports
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
-from nsys2prv.run.saved_plan import for_workers, save, without_reports
 
 
 class Estimates(NamedTuple):

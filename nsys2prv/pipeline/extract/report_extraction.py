@@ -9,7 +9,6 @@ from typing import Any
 
 import polars as pl
 
-from nsys2prv.families.anchors import AnchorSample
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
 from nsys2prv.families.family import Family
@@ -23,6 +22,7 @@ from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
 from nsys2prv.model.frames import Anchors, Frame, NumberedRanges, OperationEnds, Samples, WaitCalls
 from nsys2prv.model.losses import Tally
+from nsys2prv.pipeline.extract.anchor_sample import AnchorSample
 from nsys2prv.pipeline.extract.background import Queue
 from nsys2prv.pipeline.extract.memory_peaks import MemoryPeaks
 from nsys2prv.pipeline.extract.metric_files import spill_metrics

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.families.explanation import WAITING_FAMILY
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.families.nccl.nccl_operations import FAMILY as NCCL_OPERATIONS
-from nsys2prv.families.waiting import FAMILY as WAITING
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import IDENTITY
@@ -21,6 +21,7 @@ from nsys2prv.model.losses import Loss
 from nsys2prv.pipeline.match.sequences import MatchKeys, continue_sequences
 from nsys2prv.pipeline.match.waiting import arrivals_of, store_waiting
 from nsys2prv.pipeline.store.points import Points
+from nsys2prv.pipeline.store.saved_plan import for_workers, read_saved, save
 from nsys2prv.pipeline.store.spill import SpillOf, read_around, replace_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
@@ -29,7 +30,6 @@ from nsys2prv.run.matching.match_keys import KEY_LIMIT, Keys
 from nsys2prv.run.matching.messages import JOINED, MatchCounts, check_collectives, match_messages
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
-from nsys2prv.run.saved_plan import for_workers, read_saved, save
 from nsys2prv.run.trace_rows import NO_ROW
 
 
@@ -116,7 +116,7 @@ def match(
     arrivals = arrivals_of(ends, plan.duration) if waiting else pl.DataFrame()
     if arrivals.is_empty():
         return MatchedPartition(tuple(spills), counts, None)
-    path, of = folder / f"arrivals.{number}.arrow", SpillOf("messages", WAITING.name)
+    path, of = folder / f"arrivals.{number}.arrow", SpillOf("messages", WAITING_FAMILY.name)
     return MatchedPartition(tuple(spills), counts, replace_spill(path, of, Points(arrivals), limits.batch_rows))
 
 

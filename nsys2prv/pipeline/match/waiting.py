@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.waiting import FAMILY
+from nsys2prv.families.explanation import WAITING_FAMILY
 from nsys2prv.model import event_types
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.store.points import Points, row_points
@@ -91,4 +91,4 @@ def _stored(
         around.filter(begun) for spill in arrivals if (around := read_around(spill, low, high)) is not None
     ]
     points, path = waiting_points(pl.concat(begun_arrivals), duration), folder / f"waiting.{number}.arrow"
-    return replace_spill(path, SpillOf("events", FAMILY.name, (WAITED_FOR,)), Points(points), limits.batch_rows)
+    return replace_spill(path, SpillOf("events", WAITING_FAMILY.name, (WAITED_FOR,)), Points(points), limits.batch_rows)

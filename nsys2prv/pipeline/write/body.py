@@ -10,11 +10,11 @@ from typing import IO, Any
 from nsys2prv.paraver.lines import write_lines
 from nsys2prv.pipeline.encode.encode import WindowCounts, encode
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
+from nsys2prv.pipeline.store.saved_plan import read_saved
 from nsys2prv.pipeline.workers.maps import Map, Workers, map_ahead
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.write.files import append, open_body
 from nsys2prv.pipeline.write.packing import Divider, Packed, pack, successive_groups
-from nsys2prv.run.saved_plan import read_saved
 
 
 def write_windows(encoding: EncodingInput, sink: IO[bytes], workers: Workers) -> Iterator[WindowCounts]:

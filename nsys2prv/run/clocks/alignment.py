@@ -17,8 +17,8 @@ from nsys2prv.run.clocks.observations import gather
 from nsys2prv.run.clocks.offsets import Offsets, given_for, unused_offsets
 from nsys2prv.run.clocks.quality import corrected, residuals, violations
 from nsys2prv.run.clocks.sharing import disagreeing
+from nsys2prv.run.clocks.stated import stated_clocks, unstated_clocks
 from nsys2prv.run.clocks.steps import describe
-from nsys2prv.run.clocks.utc import stated_clocks, unstated_clocks
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import RankFrom, report_ranks, stated_ranks
 from nsys2prv.run.report_summary import Summary

@@ -18,7 +18,7 @@ import polars as pl
 
 from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, OF_COLLECTIVES, RECEIVE, SEND
-from nsys2prv.model.mpi_values import MPI_VALUES
+from nsys2prv.model.function_numbers import MPI_VALUES
 from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 
 # Columns that are equal for all ends of one operation.

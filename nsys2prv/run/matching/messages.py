@@ -15,8 +15,8 @@ from nsys2prv.families.mpi.mpi import FAMILY as MPI
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.model.event_types import NCCL_OPERATION
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
+from nsys2prv.model.function_numbers import MPI_VALUES
 from nsys2prv.model.losses import Loss
-from nsys2prv.model.mpi_values import MPI_VALUES
 from nsys2prv.run.matching.arrivals import with_operation
 from nsys2prv.run.matching.communicators import UNKNOWN_NUMBER
 

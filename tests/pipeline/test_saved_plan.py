@@ -12,7 +12,7 @@ import nsys2prv
 from nsys2prv.commands import translate
 from nsys2prv.errors import OutputError
 from nsys2prv.pipeline.encode.encoding_input import Bundles, EncodingInput
-from nsys2prv.run import saved_plan
+from nsys2prv.pipeline.store import saved_plan
 from nsys2prv.run.plan import Plan
 
 

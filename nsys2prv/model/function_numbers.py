@@ -1,12 +1,13 @@
-"""Value numbers of MPI functions: those of Extrae, so that cfgs made for its traces show ours.
+"""Value numbers of functions, those of other tracers, so that cfgs made for their traces show ours.
 
-Source: the order of the values in Extrae's MPI_EventEncoding.h (public, LGPL; facts only).
+MPI's are Extrae's: the order of the values in its MPI_EventEncoding.h (public, LGPL; facts only). Those of pthread
+calls are the public nsys2prv's.
 """
 
 from __future__ import annotations
 
 # Functions in the order of their numbers, from 1 on, without the prefix `MPI_`.
-_FUNCTIONS = """
+_MPI_FUNCTIONS = """
     Send Recv Isend Irecv Wait Waitall Bcast Barrier Reduce Allreduce Alltoall Alltoallv Gather Gatherv Scatter
     Scatterv Allgather Allgatherv Comm_rank Comm_size Comm_create Comm_dup Comm_split Comm_group Comm_free
     Comm_remote_group Comm_remote_size Comm_test_inter Comm_compare Scan Init Finalize Bsend Ssend Rsend Ibsend
@@ -34,8 +35,14 @@ _FUNCTIONS = """
     File_write_ordered File_write_ordered_begin File_write_ordered_end File_write_shared Comm_dup_with_info
     Dist_graph_create_adjacent Comm_create_group Exscan Iexscan
 """
+# Functions in the order of their numbers, from 1 on, without the prefix `pthread_`.
+_PTHREAD_FUNCTIONS = """
+    exit create join detach rwlock_wrlock rwlock_rdlock rwlock_unlock mutex_lock mutex_unlock cond_signal
+    cond_broadcast cond_wait barrier_wait cond_timedwait
+"""
 
-MPI_VALUES: dict[int, str] = {n: f"MPI_{name}" for n, name in enumerate(_FUNCTIONS.split(), start=1)}
+MPI_VALUES: dict[int, str] = {n: f"MPI_{name}" for n, name in enumerate(_MPI_FUNCTIONS.split(), start=1)}
 # Pairs of functions to which Extrae gives one number.
 MPI_SAME = {"MPI_Init_thread": "MPI_Init"}
 MPI_NUMBERS: dict[str, int] = {name: n for n, name in MPI_VALUES.items()}
+PTHREAD_VALUES: dict[int, str] = {n: f"pthread_{name}" for n, name in enumerate(_PTHREAD_FUNCTIONS.split(), start=1)}
