@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsys2prv.cli.json_form import say_json
-from nsys2prv.cli.options import INPUTS, format_option, group_of, group_options
+from nsys2prv.cli.options import INPUTS, SectionedCommand, format_option, group_of, group_options
 from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from nsys2prv.run.clocks import Alignment
 
 
-@click.command("align")
+@click.command("align", cls=SectionedCommand)
 @INPUTS
 @group_options(RunOptions, "align", "offsets", "hosts", "one_run")
 @format_option(

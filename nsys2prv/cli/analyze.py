@@ -11,7 +11,7 @@ import click
 
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.json_form import say_json
-from nsys2prv.cli.options import DETAILS, INPUTS, format_option, group_of, group_options, option
+from nsys2prv.cli.options import DETAILS, INPUTS, SectionedCommand, format_option, group_of, group_options, option
 from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.sections import SECTIONS, sections_named
 from nsys2prv.errors import UsageError
@@ -20,7 +20,7 @@ from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
 
 
-@click.command("analyze")
+@click.command("analyze", cls=SectionedCommand)
 @INPUTS
 @group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES_OPTION])
 @group_options(RunOptions)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nsys2prv.cli.json_form import say_json
-from nsys2prv.cli.options import db_option, format_option, group_of, group_options, option
+from nsys2prv.cli.options import SectionedCommand, db_option, format_option, group_of, group_options, option
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.units import bytes_text
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from nsys2prv.commands.batch.batch import Attempt, BatchResult
 
 
-@click.command("batch")
+@click.command("batch", cls=SectionedCommand)
 @click.argument("root", type=click.Path(path_type=Path), metavar="ROOT")
 @option(
     "-o",

@@ -23,13 +23,38 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 INPUT = click.Path(path_type=Path, readable=False)
 INPUTS = click.argument("inputs", nargs=-1, required=True, type=INPUT, metavar="INPUT...")
 
+# Heading of a command's own options in its help, and of the options of each group, by the group's name.
+OWN = "Options"
+HEADINGS = {
+    "Selection": "Part of the run",
+    "RunOptions": "How reports become one run",
+    "Question": "What is analyzed",
+    "TraceOutput": "What is written",
+    "Execution": "How the work is done",
+}
+
 
 class DocumentedOption(click.Option):
-    """An option with further text for docs/commands.md beside its help."""
+    """An option with further text for docs/commands.md beside its help, and the heading under which help lists it."""
 
-    def __init__(self, *given: Any, more: str = "", **named: Any) -> None:
+    def __init__(self, *given: Any, more: str = "", heading: str = OWN, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.more = more
+        self.more, self.heading = more, heading
+
+
+class SectionedCommand(click.Command):
+    """A command whose help lists its options under headings: first its own ones, then those of each group."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write a section of options for each heading."""
+        sections: dict[str, list[tuple[str, str]]] = {OWN: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx) if isinstance(parameter, click.Option) else None
+            if record is not None:
+                sections.setdefault(getattr(parameter, "heading", OWN), []).append(record)
+        for heading, records in sections.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 option = partial(click.option, cls=DocumentedOption)
@@ -92,13 +117,17 @@ def _form(context: click.Context, parameter: click.Parameter, form: str) -> str:
 
 
 def group_options(group: type, *names: str, without: Sequence[Option] = ()) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options of a group to a command. `names`: only of these fields."""
+    """Return a decorator that adds the options of a group to a command, under the heading of the group.
+
+    `names`: only of these fields.
+    """
     chosen = [setting for each, setting in declarations(group) if not names or each.name in names]
     options = [o for setting in chosen for o in setting.options if o not in without]
+    heading = HEADINGS.get(group.__name__, OWN)
 
     def add(command: Command) -> Command:
         for declared in reversed(options):
-            command = _decorator(declared)(command)
+            command = _decorator(declared, heading)(command)
         return command
 
     return add
@@ -118,8 +147,8 @@ def group_of(group: type[Group], given: dict[str, Any]) -> Group:
     return group(**values)
 
 
-def _decorator(declared: Option) -> Callable[[Command], Command]:
-    """Return the decorator that adds a declared option."""
+def _decorator(declared: Option, heading: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds a declared option, which help lists under a heading."""
     flags = [declared.short, declared.flag] if declared.short else [declared.flag]
     return option(
         *flags,
@@ -131,6 +160,7 @@ def _decorator(declared: Option) -> Callable[[Command], Command]:
         metavar=declared.value or None,
         help=declared.help,
         more=declared.more,
+        heading=heading,
     )
 
 

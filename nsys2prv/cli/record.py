@@ -9,13 +9,13 @@ import click
 
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.json_form import say_json
-from nsys2prv.cli.options import INPUTS, db_option, format_option, group_of, group_options, option
+from nsys2prv.cli.options import INPUTS, SectionedCommand, db_option, format_option, group_of, group_options, option
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import NCU_OPTION, RunOptions
 
 
-@click.command("record")
+@click.command("record", cls=SectionedCommand)
 @INPUTS
 @db_option(
     more="[What it holds](database.md). It is made if needed. The password of a server is best left to `~/.pgpass` or "

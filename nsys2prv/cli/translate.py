@@ -8,14 +8,24 @@ from typing import Any
 import click
 
 from nsys2prv.cli.json_form import say_json
-from nsys2prv.cli.options import DETAILS, FORCE, INPUTS, OUTPUT, format_option, group_of, group_options, option
+from nsys2prv.cli.options import (
+    DETAILS,
+    FORCE,
+    INPUTS,
+    OUTPUT,
+    SectionedCommand,
+    format_option,
+    group_of,
+    group_options,
+    option,
+)
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.options import RunOptions
 
 
-@click.command("translate")
+@click.command("translate", cls=SectionedCommand)
 @INPUTS
 @OUTPUT
 @group_options(Selection)

@@ -16,6 +16,7 @@ from runs import Command, Runs, in_process, left_in
 
 import nsys2prv
 from nsys2prv.cli.main import COMMANDS
+from nsys2prv.cli.options import HEADINGS, OWN
 from nsys2prv.families.registry import FAMILIES
 
 NVTX_STEP = 'SELECT min(start), max("end") FROM NVTX_EVENTS LEFT JOIN StringIds s ON s.id = textId WHERE {}'
@@ -331,6 +332,14 @@ def test_inspect_as_json_holds_the_same(cli: Command, mpi_halo: list[Path]) -> N
 def test_inspect_warns_where_reports_differ(cli: Command, mpi_halo: list[Path], saxpy: Path) -> None:
     said = cli("inspect", *mpi_halo, saxpy)
     assert "warning: mpi: 4 of 5 reports have it; not saxpy.sqlite" in said.out
+
+
+def test_help_lists_options_by_subject(cli: Command) -> None:
+    lines = cli("translate", "--help").out.splitlines()
+    headings = [line.rstrip(":") for line in lines if line and not line.startswith((" ", "Usage"))]
+    assert headings == [OWN, *(HEADINGS[g] for g in ("Selection", "RunOptions", "TraceOutput", "Execution"))]
+    first = {heading: lines[lines.index(f"{heading}:") + 1].split()[0] for heading in headings}
+    assert list(first.values()) == ["-o,", "--only", "--align", "--compress", "--jobs"]
 
 
 def test_help_is_there_for_every_command(cli: Command) -> None:
