@@ -43,16 +43,16 @@ FINDING_WIDTH = 1000
 
 
 def text_of(analysis: Analysis, held: bool, details: bool = False, chosen: Collection[str] = SECTIONS) -> str:
-    """Return sections of an analysis as aligned tables, and which of those that were chosen have no rows.
+    """Return the chosen sections of an analysis as aligned tables, then the names of those without rows.
 
-    `held`: GPU metrics as plain averages of the samples inside kernels, instead of estimates; `details`: with the
+    `held`: GPU metrics as plain averages of the samples inside kernels, instead of estimates; `details`: also the
     remarks that hardly matter; `chosen`: names of the sections.
     """
     made = ((name, [*lines]) for name, lines in _paragraphs(analysis, held, chosen) if name in chosen)
-    told = [(name, lines) for name, lines in made if lines]
-    found = [line for _, lines in told for line in ["", *lines]]
+    with_rows = [(name, lines) for name, lines in made if lines]
+    found = [line for _, lines in with_rows for line in ["", *lines]]
     found += ["", *(f"detail: {text}" for text in analysis.run.details)] if details else []
-    if {*chosen} != {*SECTIONS} and (empty := sorted({*chosen} - {name for name, _ in told})):
+    if {*chosen} != {*SECTIONS} and (empty := sorted({*chosen} - {name for name, _ in with_rows})):
         found += ["", f"The run has no rows in {few(empty, len(empty))}."]
         if shown.HOST_SAMPLES.section in empty:
             found.append(_without_samples(analysis))
@@ -176,8 +176,8 @@ def _factors(analysis: Analysis) -> Section:
 
 def _overlap(analysis: Analysis) -> Section:
     rows = analysis.overlap.filter(pl.col("communication_ns") > 0).to_dicts()
-    told = shown.with_percent(rows, "overlapped_percent", "overlapped_ns", "communication_ns")
-    return section(shown.OVERLAP, (*analysis.overlap.columns, "overlapped_percent"), told)
+    rows = shown.with_percent(rows, "overlapped_percent", "overlapped_ns", "communication_ns")
+    return section(shown.OVERLAP, (*analysis.overlap.columns, "overlapped_percent"), rows)
 
 
 def _metrics(analysis: Analysis, held: bool) -> Iterator[Section]:

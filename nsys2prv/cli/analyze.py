@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +19,9 @@ from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
 from nsys2prv.run.options import RunOptions
+
+if TYPE_CHECKING:
+    from nsys2prv.analysis.analysis_record import Analysis
 
 
 @click.command("analyze", cls=SectionedCommand)
@@ -63,8 +67,6 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.cli.analysis_csv import csv_of
     from nsys2prv.cli.analysis_text import text_of
-    from nsys2prv.cli.severity_colors import colored, takes_colors
-    from nsys2prv.cli.verdict_text import verdict_of
     from nsys2prv.commands.analyze import analyze
 
     show, held, details = given.pop("show"), given.pop("held"), given.pop("details")
@@ -88,10 +90,7 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
     elif show or held:
         click.echo(text_of(found, held, details, chosen))
     else:
-        verdict = verdict_of(found, inputs)
-        click.echo(colored(verdict) if takes_colors(sys.stdout, os.environ) else verdict)
-        for text in found.run.details if details else ():
-            click.echo(f"detail: {text}")
+        _print_verdict(found, inputs, details)
     if plot is not None and found.ncu is not None:
         # Loaded on request: most analyses do without.
         from nsys2prv.analysis.ncu.plot import plot_svg
@@ -103,3 +102,14 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
         from nsys2prv.page.page import page
 
         write_text(html, page(found, run_name(inputs)), form)
+
+
+def _print_verdict(found: Analysis, inputs: Sequence[Path], details: bool) -> None:
+    """Print the verdict, in color on a terminal, and with `details` the remarks that hardly matter."""
+    from nsys2prv.cli.severity_colors import colored, takes_colors
+    from nsys2prv.cli.verdict_text import verdict_of
+
+    verdict = verdict_of(found, inputs)
+    click.echo(colored(verdict) if takes_colors(sys.stdout, os.environ) else verdict)
+    for text in found.run.details if details else ():
+        click.echo(f"detail: {text}")

@@ -94,7 +94,7 @@ def explanation_sections(explanation: Explanation, run: Run) -> Iterator[Section
 def _causes(explanation: Explanation) -> Section:
     of_gpus = set(explanation.exposed.drop_nulls("late_device")["rank"])
     causes = explanation.causes.head(MOST_ROWS).to_dicts()
-    told = [
+    rows = [
         {
             **row,
             "ranks": "its own GPUs" if not row["ranks"] and row["rank"] in of_gpus else row["ranks"],
@@ -102,7 +102,7 @@ def _causes(explanation: Explanation) -> Section:
         }
         for row in shown.with_percent(causes, "percent", "ns", int(explanation.causes["ns"].sum()))
     ]
-    return section(shown.CAUSES, ("rank", "kind", "name", "ns", "percent", "ranks", "iterations"), told)
+    return section(shown.CAUSES, ("rank", "kind", "name", "ns", "percent", "ranks", "iterations"), rows)
 
 
 def _path(explanation: Explanation) -> Section:

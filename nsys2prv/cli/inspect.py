@@ -83,8 +83,8 @@ def _said(reports: Sequence[Inspection]) -> tuple[list[list[str]], list[tuple[st
     return alone, repeated
 
 
-def _about(report: Inspection, said: Sequence[str]) -> str:
-    """Return the lines on a report. `said`: what it alone says of itself."""
+def _about(report: Inspection, own: Sequence[str]) -> str:
+    """Return the lines on a report. `own`: the diagnostics that it alone has."""
     gpus = few([f"{number} {name}" for number, name in report.gpus], LISTED) or "none"
     rank = "?" if report.rank is None else report.rank
     span = "no events"
@@ -98,7 +98,7 @@ def _about(report: Inspection, said: Sequence[str]) -> str:
     ]
     lines += [f"  left out: {short(table)}, {out.rows:,} rows ({out.reason})" for table, out in report.left_out.items()]
     lines += [f"  warning: {w}" for w in report.warnings]
-    lines += [f"  the report says: {text}" for text in said]
+    lines += [f"  the report says: {text}" for text in own]
     return "\n".join(lines) + "\n"
 
 

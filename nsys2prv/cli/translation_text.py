@@ -92,13 +92,13 @@ def _defects(result: Translation) -> list[str]:
 def _diagnostics(result: Translation, details: bool) -> list[str]:
     """List the diagnostics of the reports that are no defect, each text once with the reports that have it.
 
-    `details`: with those that nsys writes into every report.
+    `details`: also the ones that nsys writes into every report.
     """
-    told = (
+    shown = (
         (name, [t for t in texts if not is_unprocessed(t) and (details or not is_routine(t))])
         for name, texts in result.losses.items()
     )
-    lines = [f"  {text} [{few(names)}]" for text, names in by_text(told)]
+    lines = [f"  {text} [{few(names)}]" for text, names in by_text(shown)]
     return ["", "The reports say of themselves:", *lines] if lines else []
 
 

@@ -113,15 +113,15 @@ def _defects(analysis: Analysis, shown: Sequence[Finding]) -> Iterator[str]:
 
 
 def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequence[Finding]]:
-    """Return as many findings as fit into some lines, of those that gain something: their lines, and which these are.
+    """Return the lines of the findings that gain something, as many as fit into `lines`, and these findings.
 
     A last line counts the others.
     """
-    told = [one for one in analysis.findings if not _told_above(one, analysis)]
-    findings = [one for one in told if one.gains]
-    gainless = len(told) - len(findings)
+    listed = [one for one in analysis.findings if not _told_above(one, analysis)]
+    findings = [one for one in listed if one.gains]
+    gainless = len(listed) - len(findings)
     if not findings:
-        others = f"No {'other ' * (len(told) < len(analysis.findings))}findings"
+        others = f"No {'other ' * (len(listed) < len(analysis.findings))}findings"
         return ["", f"{others}{f' but {_without_gain(gainless)}' if gainless else '.'}"], ()
     unit = after_figure(bool(analysis.window.iterations))
     shown = ["", f"Findings, by what they cost {unit}:"]

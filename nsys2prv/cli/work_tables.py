@@ -52,5 +52,5 @@ def ncu_sections(analysis: Analysis) -> Iterator[Section]:
     columns = ("time_percent", *COLUMNS, "class", "name")
     yield section(shown.KERNELS, columns, kernels, ", as Nsight Compute measured them")
     roofline = analysis.ncu.roofline.head(TABLE_ROWS).to_dicts()
-    told = [{**row, "kernels": f"{row['kernels']} of {row['of']}"} for row in roofline]
-    yield section(shown.ROOFLINE, _ROOFLINE, told)
+    rows = [{**row, "kernels": f"{row['kernels']} of {row['of']}"} for row in roofline]
+    yield section(shown.ROOFLINE, _ROOFLINE, rows)

@@ -178,9 +178,9 @@ def _extract(
 
 
 def _families_to_extract(families: Sequence[str]) -> tuple[str, ...]:
-    """Return the families that an analysis extracts: those it reads, then those that help decide which rows there are.
+    """Return the families that an analysis reads, then those that only tell which rows the trace has, and when.
 
-    Those of the second kind contribute only places and times.
+    Families whose events lie within those of others add nothing to that.
     """
     analyzed = [name for name in families if name in ANALYZED]
     elsewhere = {*analyzed, GPU_METRICS.name, *(f.name for f in FAMILIES if f.within)}

@@ -14,12 +14,12 @@ from nsys2prv.families.selection import Selection, default_families
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.run.options import RunOptions
 
-# Families of which frames hold something.
+# Families whose events are in frames.
 IN_FRAMES = (*ANALYZED, GPU_METRICS.name)
 
 
 class Exported(NamedTuple):
-    """The files of an export; what is odd about the run, what is left out of it, and choices that match nothing."""
+    """The files of an export, and warnings: on the run, on what is left out, and on choices that match nothing."""
 
     files: tuple[FrameFile, ...]
     warnings: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The part of a run that there is memory to analyze."""
+"""The longest part around the middle of a run that fits into memory, where all of it does not."""
 
 from __future__ import annotations
 

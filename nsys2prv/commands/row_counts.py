@@ -1,4 +1,4 @@
-"""The rows of a run by family: those that a trace has, those left out or altered, and those not asked for."""
+"""Rows of a run by family: written, left out, altered, and of families that were not asked for."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Family:
     public nsys2prv's names of it (`-t`). `seen`: whether real reports had it; else it follows NVIDIA's documentation.
     `sliced`: whether it can be given a large report slice by slice; the others are given all of their tables at once.
     `work`, `calls`: the kind of device work, or of calls of host threads, that its intervals are to the analysis.
-    `within`: whether it draws nothing outside the time of the events that it is made of.
+    `within`: whether its events lie within the time of the events that it is made of.
     `anchors`: true where it yields anchors between clocks if `source.options.anchors` asks for them.
     """
 

@@ -177,15 +177,15 @@ class Members:
 
     def __init__(self) -> None:
         self._interner = Interner({c: MEMBER[c] for c in ("process", "device", "communicator")})
-        self._said: list[pl.DataFrame] = []
+        self._facts: list[pl.DataFrame] = []
 
     def ids(self, rows: pl.DataFrame) -> pl.Series:
         """Return the number of each row's member. Of MEMBER's columns device and facts may lack; facts may be null."""
         lacking = (c for c in ("device", *_FACTS) if c not in rows.columns)
         rows = rows.with_columns(pl.lit(None, MEMBER[c]).alias(c) for c in lacking)
         ids = self._interner.ids(rows)
-        said = rows.select(_FACTS).insert_column(0, ids.alias("id"))
-        self._said.append(said.group_by("id").agg(pl.col(_FACTS).max()))
+        facts = rows.select(_FACTS).insert_column(0, ids.alias("id"))
+        self._facts.append(facts.group_by("id").agg(pl.col(_FACTS).max()))
         return ids.alias("member")
 
     @property
@@ -195,9 +195,9 @@ class Members:
         `device`: null but for one GPU of several of its process; `gpu`: where its kernels ran, if any did. `called`
         and `operated`: see FROM_CALLS.
         """
-        if not self._said:
+        if not self._facts:
             return pl.DataFrame(schema=MEMBER)
-        facts = pl.concat(self._said).group_by("id").agg(pl.all().max())
+        facts = pl.concat(self._facts).group_by("id").agg(pl.all().max())
         known = self._interner.table.join(facts, on="id", how="left", maintain_order="left")
         return to_schema(known, MEMBER)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Bytes of one value in a column, as far as limits count them.
+# Bytes of one value in a column, by which limits are reckoned.
 VALUE_BYTES = 8
 
 

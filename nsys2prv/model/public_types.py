@@ -28,7 +28,7 @@ PUBLIC_NUMBERS = frozenset(
 
 
 def public_numbers(keys: Collection[str]) -> dict[str, int]:
-    """Return the public tool's number of each event type that has another one there, of those that a trace has."""
+    """Return the public tool's number by key, for event types of a trace (`keys`) that have another number there."""
     fields = [key for key in _NCCL_FIELDS if key in keys]
     payload = {key: number for number, key in enumerate(fields, start=_FIRST_NCCL_FIELD)}
     known = {**_NUMBERS, **payload, types.NCCL_OPERATION.key: _NCCL_OPERATION}

@@ -1,4 +1,4 @@
-"""Level of detail: shares of time by bins of the whole run, and exact activities as far as they are few enough."""
+"""Level of detail: shares of time by bins of the whole run, and exact activities where they are few enough."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def _product(name: str, value: float, factors: tuple[tuple[str, float], ...]) ->
 
 
 def defects(analysis: Analysis) -> str:
-    """Return what is wrong or missing in the reports, may show in figures, and is no finding; the worst first."""
+    """Return the defects of the reports that no finding tells, and the foremost remarks, as HTML; the worst first."""
     texts = [f"Defect: {defect.sentence}" for defect in untold_defects(analysis, analysis.findings)]
     texts += analysis.run.foremost
     return "".join(f'<p class="defect">{escape(text)}</p>' for text in texts)

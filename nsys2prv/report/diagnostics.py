@@ -54,9 +54,9 @@ def diagnostic_texts(diagnostics: pl.DataFrame, processes: Sequence[Process]) ->
     warnings = diagnostics.filter(pl.col("severity") >= WARNING).group_by("text", maintain_order=True)
     names = {p.global_pid: f"{p.name.rpartition('/')[2]} {p.pid}".strip() for p in processes}
     texts = (
-        said
+        of_processes
         for text, pids in warnings.agg(pl.col("globalPid").unique(maintain_order=True)).rows()
-        for said in _told_apart(_on_one_line(text), pids, collected, names)
+        for of_processes in _by_process(_on_one_line(text), pids, collected, names)
     )
     return list(dict.fromkeys(texts))
 
@@ -71,12 +71,12 @@ def _collected(diagnostics: pl.DataFrame) -> dict[str, set[int]]:
     return found
 
 
-def _told_apart(
+def _by_process(
     text: str, pids: Sequence[int | None], collected: Mapping[str, set[int]], names: Mapping[int, str]
 ) -> Iterator[str]:
-    """Yield the warning of some processes: as it stands if no process has the events that it misses.
+    """Yield a warning of missing events: as it stands if no process has such events.
 
-    Else once with the names of those that have other events than OS calls, and once with ASIDE if some have none.
+    Else it comes once with the names of its processes that have more than OS calls, and once with ASIDE for the rest.
     """
     kind = next((found["kind"] for pattern in _WITHOUT if (found := pattern.match(text))), "")
     if not collected.get(kind) or None in pids:
@@ -103,8 +103,8 @@ def by_text(diagnostics: Iterable[tuple[str, Iterable[str]]]) -> Iterator[tuple[
     """
     texts: dict[str, dict[str, None]] = {}
     reports: dict[str, list[str]] = {}
-    for report, said in diagnostics:
-        for text in dict.fromkeys(said):
+    for report, of_report in diagnostics:
+        for text in dict.fromkeys(of_report):
             form = _NUMBER.sub("#", text)
             texts.setdefault(form, {})[text] = None
             reports.setdefault(form, []).append(report)

@@ -135,10 +135,10 @@ def _unprocessed(summaries: Sequence[Summary]) -> Iterator[Defect]:
     for text in dict.fromkeys(text for s in summaries for text in s.diagnostics if is_unprocessed(text)):
         why = text.removeprefix(UNPROCESSED).removeprefix(": ")
         reports = _names([s for s in summaries if text in s.diagnostics])
-        said = f"nsys failed to process recorded events{f' ({short(why, NAME_WIDTH)})' if why else ''}"
+        sentence = f"nsys failed to process recorded events{f' ({short(why, NAME_WIDTH)})' if why else ''}"
         yield Defect(
             0,
-            said,
+            sentence,
             "some events are missing, or most; record again, with another version of nsys if it recurs",
             reports,
         )
@@ -174,15 +174,15 @@ def _unlike_others(summaries: Sequence[Summary]) -> Iterator[Defect]:
     for summary in summaries:
         programs.setdefault(tuple(sorted({p.name for p in summary.identity.processes})), []).append(summary)
     for alike in programs.values():
-        told: set[str] = set()
+        reported: set[str] = set()
         for compared in COMPARED:
             found = [compared.is_in(s) for s in alike]
             having = [s for s, is_in in zip(alike, found, strict=True) if is_in]
-            if not having or len(having) != len(alike) - 1 or None in found or compared.family in told:
+            if not having or len(having) != len(alike) - 1 or None in found or compared.family in reported:
                 continue
             if compared is COLLECTIVES and _are_all_members(having):
                 continue
-            told.add("" if compared.event else compared.family)
+            reported.add("" if compared.event else compared.family)
             others = f"the {len(having)} others" if len(having) > 1 else "the other"
             text = f"no {compared.what} in this report, but in {others} of its program"
             yield Defect(0, text, compared.effect, (alike[found.index(False)].name,))

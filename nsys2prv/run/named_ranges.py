@@ -33,7 +33,7 @@ def span_of_range(summaries: Sequence[Summary], clocks: Sequence[Clock], name: s
 
 
 def _texts(summaries: Sequence[Summary]) -> set[str]:
-    """Return the texts of the ranges of all reports, as far as these were looked for."""
+    """Return the texts of the ranges of all reports that extracted NVTX."""
     kinds = (NVTX_DOMAIN.of(""), NVTX_RANGE.key)
     return {text for s in summaries for key in s.labels if key.startswith(kinds) for text in s.labels[key]}
 

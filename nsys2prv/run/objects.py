@@ -105,7 +105,7 @@ def build_objects(
 
 
 def _numbers_to_choose(tasks: Sequence[Task], keyed: pl.DataFrame) -> dict[int, int]:
-    """Return the number of each task with a row that is a rank, as the analysis gives it, and of the others their rank.
+    """Return the number by which --ranks chooses each task: its rank, or the number that the analysis gives it.
 
     Helpers, without a rank and without device work beside tasks that have either, cannot be chosen.
     """

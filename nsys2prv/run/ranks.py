@@ -22,7 +22,7 @@ _BEHIND_RANK, _NUMBER, _OF_ALL = r"(?i)rank[ _.=-]?(\d+)", r"\d+", re.compile(r"
 def report_ranks(
     identities: Sequence[Identity], names: Sequence[str], hosts: Sequence[Host], rank_from: RankFrom = "auto"
 ) -> list[int | None]:
-    """Return the rank of each report as far as its identity and its name tell; None if they tell none.
+    """Return the rank of each report by its identity or its name; None where neither tells one.
 
     A trace may have other ranks, as those of NCCL, and a launcher's rank may be none of its processes': see with_ranks.
     """
@@ -109,8 +109,8 @@ def _rank_variables(identities: Sequence[Identity], hosts: Sequence[Host]) -> Se
         ranks = [_launched_as(i, RANK_VARIABLES[n:]) for i in identities]
         if known != [rank is not None for rank in ranks]:
             break
-        told = {pair for pair in zip(ranks, processes, strict=True) if pair[0] is not None}
-        if len({rank for rank, _ in told}) == len(told):
+        ranked = {pair for pair in zip(ranks, processes, strict=True) if pair[0] is not None}
+        if len({rank for rank, _ in ranked}) == len(ranked):
             return RANK_VARIABLES[n:]
     return RANK_VARIABLES
 

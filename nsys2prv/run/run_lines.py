@@ -29,8 +29,8 @@ def run_lines(
         for side, phase in (("low", 1), ("high", 0))
     )
     marked = ends.join(_of_processes(objects).select("row"), how="cross")
-    said = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
-    lines = [event_lines(marked, said, {}), _names_of_columns(objects, duration)]
+    combinations = pl.DataFrame({"type": [WINDOW.number] * 2, "value": [0, 1]})
+    lines = [event_lines(marked, combinations, {}), _names_of_columns(objects, duration)]
     if samples.height:
         metrics = [c for c in samples.columns if c not in ("time", "row")]
         lines.append(sample_lines(samples, {c: numbering.types[c] for c in metrics}))
@@ -54,8 +54,8 @@ def _names_of_columns(objects: Objects, duration: int) -> pl.DataFrame:
     ]
     nothing = points[0].head(1).with_columns(phase=pl.lit(0, pl.UInt8), combination=pl.lit(len(numbers) + 1, pl.UInt32))
     types = [*[EFFICIENCY_FACTOR.number] * (len(numbers) + 1), NOTHING.number]
-    said = pl.DataFrame({"type": types, "value": [0, *numbers, 0]})
-    return event_lines(pl.concat([nothing, *points]), said, {})
+    combinations = pl.DataFrame({"type": types, "value": [0, *numbers, 0]})
+    return event_lines(pl.concat([nothing, *points]), combinations, {})
 
 
 def _of_processes(objects: Objects) -> pl.DataFrame:

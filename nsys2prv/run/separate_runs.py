@@ -140,7 +140,7 @@ def _in_common(facts: Sequence[ReportFacts]) -> Iterator[tuple[int, int]]:
 
 
 def _at_one_time(facts: Iterable[tuple[int, ReportFacts]]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of reports that were recorded at one time, as far as their jobs are not two."""
+    """Yield pairs of reports that were recorded at one time, unless they are of two jobs."""
     latest: dict[tuple[str, str] | None, tuple[int, int]] = {}
     for r, fact in sorted(facts, key=lambda item: item[1].span or (0, 0)):
         begin, end = fact.span or (0, 0)
@@ -203,7 +203,7 @@ def facts_of(
 
 
 def _extracted_facts(summaries: Sequence[Summary], hosts: Sequence[Host]) -> list[ReportFacts]:
-    """Return the facts of reports as far as they are extracted."""
+    """Return the facts of reports by their extracted events."""
     active = [{pid_of(g) for g in s.places["process"].drop_nulls()} for s in summaries]
     return _facts(summaries, hosts, active, [_last_extracted(s) for s in summaries])
 

@@ -165,7 +165,7 @@ def all_recorded(recorded: Iterable[tuple[int, int]], active: Span, captures: Se
 def begun_apart(
     having: set[int], late: Sequence[int], times: Mapping[int, tuple[int, int]], ranks: Mapping[int, int]
 ) -> tuple[tuple[int, ...], str]:
-    """Return the ranks that began to record at another time than the others, the smaller part of them, and a phrase.
+    """Return the smaller group of ranks that began to record earlier or later than the others, and a phrase on them.
 
     `having`: all tasks; `late`: those that began to record later; `times`, `ranks`: as for `steady_window`.
     """

@@ -235,7 +235,7 @@ def _of_one_process(summaries: Sequence[Summary], ranks: Sequence[int | None]) -
 
 
 def _may_be_ranked(summary: Summary) -> list[int]:
-    """Return the processes to one of which the rank of a report may belong.
+    """Return the processes that may have the rank of a report.
 
     They are those that use a GPU; if none does, the only one with events. A rank may have helper processes, such as
     loaders of its data.

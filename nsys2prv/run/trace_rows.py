@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from nsys2prv.paraver.lines import RowNumbers
 
-# Stands for the row of what is not drawn.
+# The row number of a place that is not drawn.
 NO_ROW = -1
 
 

@@ -60,7 +60,7 @@ class _FamilyLines(NamedTuple):
 
 
 class _CountedLines:
-    """Lines as they are made, frame by frame: those that were taken are not kept.
+    """Iterate over frames of lines as they are made, without keeping any, and count hidden messages.
 
     `hidden`: messages so far with an end without a row, by family.
     """
@@ -230,8 +230,8 @@ def _events(encoding: EncodingInput, report: int, spill: Spill, points: pl.DataF
     # The end of each combination, which sets all to 0, and then the begin.
     ended = begun.with_columns(pl.exclude("type") * 0)
     at = points["combination"].to_numpy() + points["phase"].to_numpy() * np.uint32(known.height)
-    said = points.with_columns_seq(pl.Series("combination", at))
-    return event_lines(said, pl.concat([ended, begun]), repeated | unique)
+    numbered = points.with_columns_seq(pl.Series("combination", at))
+    return event_lines(numbered, pl.concat([ended, begun]), repeated | unique)
 
 
 def _used(points: pl.DataFrame, known: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:

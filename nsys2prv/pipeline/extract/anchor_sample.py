@@ -1,4 +1,4 @@
-"""The sample of anchors that a report keeps: operations of several ranks, which compare their clocks."""
+"""The anchors of one report, thinned out: operations of several ranks, by which their clocks are compared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Extraction of one report: its points are stored, and a small summary is returned. Runs in any process."""
+"""The extract stage for one report, whole or slice by slice: store its points and return a summary.
+
+It runs in any process. What families gave so far is in `ReportExtraction`.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ def extract(part: ReportPart) -> Summary:
 
 
 def _options(part: ReportPart) -> FamilyOptions:
-    """Return what is wanted of a part, as far as it changes what families make."""
+    """Return the options of a part that change the frames of families."""
     drawing, wanted = part.drawing, part.wanted
     return FamilyOptions(
         rules=drawing.rules,

@@ -65,8 +65,8 @@ class PlaceSamples:
         """Return the samples within the span, or the means over the periods that they complete."""
         inside = self._cut(frame, tally)
         if self.periodic and inside.data.height:
-            said = inside.data[_SAMPLED].drop_nulls()
-            self.open = bool(said[-1]) if len(said) else self.open
+            sampled = inside.data[_SAMPLED].drop_nulls()
+            self.open = bool(sampled[-1]) if len(sampled) else self.open
         return inside if self.averages is None else self.averages.add(inside)
 
     def _ended(self) -> Samples:
@@ -83,8 +83,8 @@ class PlaceSamples:
         if self.latest is None:
             begins = begins.append(pl.Series([times[0]], dtype=pl.Int64))
         self.latest = int(times[-1])
-        said = pl.when(pl.col("time").is_in(begins.implode())).then(1).cast(pl.Int64).alias(_SAMPLED)
-        return _samples(_with_ends(data.with_columns(said), known[paused] + self.period))
+        sampled = pl.when(pl.col("time").is_in(begins.implode())).then(1).cast(pl.Int64).alias(_SAMPLED)
+        return _samples(_with_ends(data.with_columns(sampled), known[paused] + self.period))
 
     def end(self) -> int | None:
         """Return the time one period after the last sample that is drawn; None beyond the span, or if none is drawn."""

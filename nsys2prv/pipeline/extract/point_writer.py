@@ -87,7 +87,7 @@ class PointWriter:
         self._to_analyze.clear()
 
     def _cut(self, family: Family, frame: Drawn, tally: Tally) -> Drawn:
-        """Return what of a frame lies within the chosen span."""
+        """Cut a frame to the chosen span."""
         span = self.part.drawing.span
         if isinstance(frame, Intervals):
             return points.cut_intervals(frame, span, tally)

@@ -1,4 +1,4 @@
-"""The extraction of one report: its families one after the other, and further look-ups."""
+"""An extraction under way: it runs families, hands on their frames, looks up ranges, and makes the summary."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ReportExtraction:
     states: dict[str, Any] = field(default_factory=dict)
     # First begin and last end of each wanted NVTX range.
     spans: dict[str, tuple[int, int]] = field(default_factory=dict)
-    # What the frames of families give that is not drawn.
+    # Frames that are not drawn.
     anchors: AnchorSample = field(default_factory=AnchorSample)
     operation_ends: list[Spill] = field(default_factory=list)
     wait_calls: list[Spill] = field(default_factory=list)
@@ -70,7 +70,7 @@ class ReportExtraction:
     _for_anchors: Source | None = None
 
     def extract_family(self, family: Family) -> None:
-        """Extract one family from the present slice. One that is not extracted only gives its anchors."""
+        """Extract one family from the present slice; of a family that is only wanted for its anchors, these alone."""
         if family.name not in self.part.families:
             self._find_anchors(family)
             return

@@ -1,4 +1,4 @@
-"""A part of a report, all of it or some of its families, as work for one process, and what is wanted of it."""
+"""The work of one process on a report: families to extract, folders for points, and results to return."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def side_files(encoding: EncodingInput, target: Target, redaction: Redaction | N
 
 
 def _pcf(encoding: EncodingInput) -> str:
-    """Return the text of the PCF: the types of the reports' events, and of those that come from no single report."""
+    """Return the text of the PCF: event types of the reports, then those of the whole run."""
     plan = encoding.plan
     event_types = [*plan.numbering.pcf, *(event_type for one in encoding.run_events for event_type in one.event_types)]
     if encoding.estimates is not None and encoding.estimates.kernels > 0:

@@ -91,12 +91,12 @@ class Alignment(NamedTuple):
         every = {unit for unit, _ in compared}
         left = [(unit, r.residual_p95_ns) for unit, r in compared if r.residual_p95_ns is not None]
         bounds = {unit: r.error_bound_ns for unit, r in compared if r.error_bound_ns is not None}
-        told = []
+        errors = []
         if every and {unit for unit, _ in left} == every:
-            told.append(max(residual for _, residual in left))
+            errors.append(max(residual for _, residual in left))
         if every and bounds.keys() == every:
-            told.append(sum(sorted(bounds.values())[-2:]))
-        return min(told, default=None)
+            errors.append(sum(sorted(bounds.values())[-2:]))
+        return min(errors, default=None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of OUT.align.json and of `nsys2prv align --json`."""
@@ -266,7 +266,7 @@ def _given_clocks(
     offsets: Offsets,
     warnings: list[str],
 ) -> list[Clock]:
-    """Return the stated clocks with the given offsets, and warn of those that apply to no report or lack."""
+    """Return the stated clocks with the given offsets. Warn of offsets that match nothing, and reports without one."""
     warnings += unused_offsets(offsets, [(s.name, host_of[r]) for r, s in enumerate(summaries)])
     clocks = []
     for r, (summary, clock) in enumerate(zip(summaries, stated, strict=True)):
@@ -299,7 +299,7 @@ def _reports(
     spread = {r: (round(median), round(p95), round(most)) for r, median, p95, most in by_report.rows()}
     shared = dict(before.group_by("report").len().rows())
     reports = []
-    for r, (summary, said, clock) in enumerate(zip(summaries, stated, clocks, strict=True)):
+    for r, (summary, before_fit, clock) in enumerate(zip(summaries, stated, clocks, strict=True)):
         median, p95, most = spread.get(r, (None, None, None))
         reports.append(
             ReportClock(
@@ -307,7 +307,7 @@ def _reports(
                 host=host_of[r],
                 rank=ranks[r],
                 method=clock.method,
-                offset_ns=clock.offset - said.offset,
+                offset_ns=clock.offset - before_fit.offset,
                 # All digits, so that it gives the same times by --offsets.
                 slope_ppm=(clock.slope - 1) * 1e6,
                 anchors=shared.get(r, 0),

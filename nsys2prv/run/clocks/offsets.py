@@ -52,7 +52,7 @@ def _from_json(path: Path, text: str) -> Offsets:
     """Return the offsets in the JSON of `nsys2prv align --json`, by name or by HOST/NAME. Raises UsageError."""
     try:
         reports = json.loads(text)["reports"]
-        said = [
+        of_reports = [
             (r["name"], r.get("host", ""), GivenOffset(round(r["offset_ns"]), float(r.get("slope_ppm", 0))))
             for r in reports
         ]
@@ -60,10 +60,10 @@ def _from_json(path: Path, text: str) -> Offsets:
         cause = f"{type(error).__name__}: {error}"
         raise UsageError(f"{path}: not the JSON of `nsys2prv align --json` ({cause}); make it anew") from None
     by_name: dict[str, set[GivenOffset]] = {}
-    for name, _, given in said:
+    for name, _, given in of_reports:
         by_name.setdefault(name, set()).add(given)
     offsets: dict[str, GivenOffset] = {}
-    for name, host, given in said:
+    for name, host, given in of_reports:
         # Reports of several hosts may have one name, such as report1.
         pattern = escape(name) if len(by_name[name]) == 1 else f"{escape(host)}/{escape(name)}"
         if offsets.setdefault(pattern, given) != given:

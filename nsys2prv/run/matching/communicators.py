@@ -112,10 +112,10 @@ def _origins(members: pl.DataFrame) -> pl.DataFrame:
     member = ("number", "task", "device")
     called = pl.col("called").max().over(member).is_not_null()
     operated = pl.col("operated").max().over(member)
-    told = members.with_columns(is_called=called, least=operated == IDENTIFIED)
+    marked = members.with_columns(is_called=called, least=operated == IDENTIFIED)
     takes_part = pl.col("is_called") | pl.col("least").is_not_null()
     every = (pl.col("least").fill_null(False) | ~takes_part).all().over("number")
-    return told.with_columns(identified=every & takes_part.any().over("number")).drop("least")
+    return marked.with_columns(identified=every & takes_part.any().over("number")).drop("least")
 
 
 def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
@@ -126,10 +126,10 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     """
     own = "number"
     order = _order()
-    # Another report of the same task may say it.
+    # Another report of the same task may state the rank.
     elsewhere = pl.when(pl.col("task") >= 0).then(pl.col("rank").max().over(own, "task", "device"))
-    said = pl.when(pl.col("device") != UNKNOWN_NUMBER).then(pl.coalesce("rank", elsewhere))
-    members = members.with_columns(said=said, order=order)
+    stated = pl.when(pl.col("device") != UNKNOWN_NUMBER).then(pl.coalesce("rank", elsewhere))
+    members = members.with_columns(stated=stated, order=order)
     position = pl.Series(_free_ranks(members))
     missing = pl.col("highest").max().over(own) >= pl.col("order").drop_nulls().n_unique().over(own)
     global_rank = pl.Series([t.rank for t in tasks] or [None], dtype=pl.Int64)
@@ -137,7 +137,7 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
     of_world = pl.when(alone).then(pl.lit(global_rank).gather(pl.col("task").clip(0)))
     return members.with_columns(
         rank_on=pl.coalesce(
-            "said", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN_NUMBER
+            "stated", pl.when(missing.fill_null(False)).then(of_world).otherwise(position), UNKNOWN_NUMBER
         )
     )
 
@@ -145,8 +145,8 @@ def _ranks(members: pl.DataFrame, tasks: Sequence[Task]) -> pl.DataFrame:
 def _free_ranks(members: pl.DataFrame) -> list[int | None]:
     """Assign each member without a rank the next free one."""
     ranks: dict[tuple[int, int], int] = {}
-    waiting = members.filter(pl.col("said").is_null()).drop_nulls("order")
-    taken = {number: set(said) for number, said in members.group_by("number").agg("said").rows()}
+    waiting = members.filter(pl.col("stated").is_null()).drop_nulls("order")
+    taken = {number: set(ranks) for number, ranks in members.group_by("number").agg("stated").rows()}
     for number, orders in waiting.group_by("number").agg(pl.col("order").unique().sort()).rows():
         free = (rank for rank in count() if rank not in taken[number])
         ranks |= {(number, one): rank for one, rank in zip(orders, free, strict=False)}
