@@ -284,6 +284,17 @@ def test_the_page_says_where_to_find_things() -> None:
     assert [topic for topic, places in rows.items() if not _paths(places)] == ["I look for", "---"]
 
 
+def test_the_kernel_that_the_page_follows_has_these_lines(tmp_path: Path) -> None:
+    shown = re.findall(r"^(2:.+):\.\.\.$", _read("docs/how-it-works.md"), re.MULTILINE)
+    selection = nsys2prv.Selection(("kernels", "cuda_api"))
+    result = nsys2prv.translate(
+        ROOT / "sample_reports" / "single" / "saxpy.sqlite", tmp_path / "saxpy", selection=selection
+    )
+    assert result.prv is not None
+    lines = result.prv.read_text(encoding="utf-8").splitlines()
+    assert [sum(line.startswith(f"{begin}:") for line in lines) for begin in shown] == [1, 1]
+
+
 def test_the_table_of_packages_is_that_of_the_code() -> None:
     """Package -> its folders, from the command line down."""
     table = _sections(_read("docs/how-it-works.md"))["Packages"]
