@@ -18,7 +18,8 @@ def main() -> None:
     """Run cases; say what came of them, and of each defect the first ones. Exit 1 if there is any."""
     # A thread a worker: their number is chosen, and small tables need no more.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    sys.path[:0] = [str(Path(__file__).resolve().parents[1]), str(Path(__file__).resolve().parents[2])]
+    tests = Path(__file__).resolve().parents[1]
+    sys.path[:0] = [str(tests), str(tests / "helpers"), str(tests.parent)]
     from fuzz.case import REFUSED, RIGHT
     from fuzz.run import verdicts
 

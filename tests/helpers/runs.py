@@ -21,7 +21,7 @@ import pytest
 
 import nsys2prv
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_reports"
 SHARED = ROOT.parent / "shared"
 REPORTS = SHARED / "reports"

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 PARQUET, SQLITE = DATA / "formats" / "rep.1_pqtdir", DATA / "repeat-capture" / "rep.1.sqlite"
 
 # Says which types it can export, and exports the same report whatever it is given. It waits until as many exports are

@@ -17,7 +17,7 @@ from nsys2prv.analysis.iterations.phases import main_ranges, occurrences, projec
 from nsys2prv.intervals.spans import Span, one_span
 from nsys2prv.run.steady import Window
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_reports"
 SHARED = ROOT.parent / "shared" / "reports"
 

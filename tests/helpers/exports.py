@@ -17,7 +17,7 @@ import pytest
 
 import nsys2prv
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 REPORTS = (ROOT / "sample_reports", ROOT.parent / "shared" / "reports")
 
 HOST = 1 << 48
