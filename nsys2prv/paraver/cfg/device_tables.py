@@ -7,7 +7,7 @@ from dataclasses import replace
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.table_columns import DEVICE_STATES, EFFICIENCY_FACTORS, OVERLAP
-from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg import nsys_options
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
 from nsys2prv.paraver.cfg.efficiency import factor_names, factors, factors_by_span
 from nsys2prv.paraver.cfg.look import PERCENT
@@ -46,7 +46,7 @@ by default an iteration over all ranks. Iterations that overlap in time are one 
         )
         for factor in factors_by_span()
     )
-    return Cfg("analysis", "pop_by_iteration", title, about, record.CUDA_NVTX, histograms=histograms)
+    return Cfg("analysis", "pop_by_iteration", title, about, nsys_options.CUDA_NVTX, histograms=histograms)
 
 
 def _useful_bursts() -> Cfg:
@@ -62,7 +62,7 @@ interest counts with its whole length. {ONE_DEVICE}"""
     timed = DerivedWindow("Length, gaps too", "product", joined, joined, level="task", compose=rounded)
     control = within("Useful bursts in the window", burst_length("Useful", joined, timed))
     histogram = Histogram(title, control, "# Bursts", fixed(1, LONGEST_BURST))
-    return Cfg("analysis", "useful_bursts", title, about, record.CUDA, histograms=(histogram,))
+    return Cfg("analysis", "useful_bursts", title, about, nsys_options.CUDA, histograms=(histogram,))
 
 
 def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType, ...]], words: str) -> tuple[Cfg, Cfg]:
@@ -71,7 +71,7 @@ def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType
         f"Shares of useful, communicating and idle time, {words}",
         f"""How much of the window of interest does each device compute, only communicate or copy, or idle [%]?
 {ONE_DEVICE} Averages skip a rank without the state: see parallel_efficiency{suffix} for ranks that do nothing.""",
-        record.CUDA,
+        nsys_options.CUDA,
         device_state(*model),
         (DEVICE_STATES, DEVICE_STATES + 2),
     )
@@ -81,7 +81,7 @@ def _efficiency(suffix: str, model: tuple[tuple[EventType, ...], tuple[EventType
         f"""How much of the window of interest does each rank's device do useful work [%]? Average = parallel
 efficiency, Avg/Max = load balance, Maximum / Maximum of device_busy = communication efficiency; ranks that do nothing
 count. {ONE_DEVICE}""",
-        record.CUDA,
+        nsys_options.CUDA,
         "Parallel efficiency [%]",
         Figure("Average value", in_percent(running("Useful", computing(*model[0]))), percent=True),
     )
@@ -95,7 +95,7 @@ CFGS: tuple[Cfg, ...] = (
         f"""Where is time lost? Parallel efficiency = load balance x communication efficiency x orchestration
 efficiency, and communication efficiency = serialization (waiting for other ranks) x transfer, over the window of
 interest, with NCCL as communication: the factors of `nsys2prv analyze`. {ALL_DEVICES}""",
-        record.CUDA,
+        nsys_options.CUDA,
         factor_names("appl"),
         Figure("Average value", factors("appl"), percent=True),
         FACTORS,
@@ -107,7 +107,7 @@ interest, with NCCL as communication: the factors of `nsys2prv analyze`. {ALL_DE
 efficiency x orchestration efficiency, and communication efficiency = serialization (waiting for other ranks) x
 transfer, over the window of interest, with NCCL as communication. The load balance is the Avg/Max of the parallel
 efficiency. {ONE_DEVICE}""",
-        record.CUDA,
+        nsys_options.CUDA,
         factor_names("task"),
         Figure("Average value", factors("task"), percent=True),
         FACTORS,
@@ -120,7 +120,7 @@ efficiency. {ONE_DEVICE}""",
         "Share of time in which each rank's device is busy",
         f"""How much of the window of interest is each rank's device busy with kernels, CUDA graphs, NCCL or copies [%]?
 Maximum = orchestration efficiency. {ONE_DEVICE}""",
-        record.CUDA,
+        nsys_options.CUDA,
         "Busy [%]",
         Figure("Average value", in_percent(running("Busy", computing(*ON_DEVICE))), percent=True),
     ),
@@ -129,7 +129,7 @@ Maximum = orchestration efficiency. {ONE_DEVICE}""",
         "Useful time of each rank's device, and its balance [ms]",
         f"""How long does each rank's device compute within the window of interest: kernels other than NCCL's, or CUDA
 graphs? Avg/Max = balance. {ONE_DEVICE}""",
-        record.CUDA,
+        nsys_options.CUDA,
         "Useful time [ms]",
         Figure("Integral", running("Useful", computing(*COMPUTE_TYPES))),
     ),
@@ -139,7 +139,7 @@ graphs? Avg/Max = balance. {ONE_DEVICE}""",
         "Communication/compute overlap, share of communication time",
         f"""What runs beside NCCL's kernels: nothing that computes (exposed), or how many kernels at once? % of the
 communication time in the window of interest. {ALL_DEVICES}""",
-        record.NCCL,
+        nsys_options.NCCL,
         overlap(),
         (OVERLAP + 1, OVERLAP + 4),
     ),
@@ -148,7 +148,7 @@ communication time in the window of interest. {ALL_DEVICES}""",
         "Communication/compute overlap, share of the window of interest",
         f"""How much of the window of interest is communication, exposed or beside how many kernels that compute?
 % of the window. {ALL_DEVICES}""",
-        record.NCCL,
+        nsys_options.NCCL,
         overlap(),
         (OVERLAP, OVERLAP + 4),
     ),
@@ -158,7 +158,7 @@ communication time in the window of interest. {ALL_DEVICES}""",
         """How long does each iteration take each rank? Duration of each outermost NVTX range of the default domain, by
 rank, cut at the window of interest. Where several threads of a rank are in different ranges, the later in order of
 label counts, and hides the others. The rank with the Maximum of a column is the slow one.""",
-        record.NVTX,
+        nsys_options.NVTX,
         iteration("Outermost NVTX range", DEFAULT_RANGES),
         Figure("Time"),
     ),
@@ -169,7 +169,7 @@ label counts, and hides the others. The rank with the Maximum of a column is the
 projected on the device, in which the rank's device computes, NCCL as communication. Where two streams work on different
 ranges, the later in order of label counts; where an inner range covers one whole, it is not seen. Average = parallel
 efficiency of the iteration, Avg/Max = load balance. {ONE_DEVICE}""",
-        record.CUDA_NVTX,
+        nsys_options.CUDA_NVTX,
         iteration("Outermost NVTX range on the device", PROCESS_RANGES),
         Figure("Average value", in_percent(running("Useful", computing(*COMPUTE_TYPES))), percent=True),
     ),

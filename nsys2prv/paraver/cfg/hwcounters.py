@@ -7,7 +7,7 @@ the metric sets that real reports have; `*` stands for the parts that differ bet
 from __future__ import annotations
 
 from nsys2prv.model import event_types as types
-from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg import nsys_options
 from nsys2prv.paraver.cfg.look import GRADIENT, PERCENT, Look
 from nsys2prv.paraver.cfg.text import Cfg, Histogram, fixed
 from nsys2prv.paraver.cfg.windows import (
@@ -87,7 +87,7 @@ over the time in the window of interest in which its GPUs were sampled, which is
 mean while kernels of each class run, by stream, not an estimate of the class. A sample covers its whole period: for
 kernels shorter than it this mixes neighbors. Of several processes on one GPU the first has its samples: the others
 show none.""",
-        record.CUDA_METRICS,
+        nsys_options.CUDA_METRICS,
         windows=(metric(f"{title} {HELD}", label, look=look_of(label)), metric_of_run(f"{title}, mean of GPUs", label)),
         histograms=(
             Histogram(

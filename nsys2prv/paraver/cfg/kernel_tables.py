@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from nsys2prv.model import event_types as types
-from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg import nsys_options
 from nsys2prv.paraver.cfg.tables import BY_ROW, Figure, by_row
 from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, Histogram, SingleWindow, fixed
 from nsys2prv.paraver.cfg.windows import (
@@ -59,7 +59,7 @@ layout and tile: choose one in the histogram's 3D menu, and compare with {other}
         "Kernel duration in the window", DerivedWindow(f"Duration {words}", "product", _duration(), chosen)
     )
     histogram = Histogram(title, control, "# Bursts", fixed(1, LONGEST_BURST), planes=_kernels())
-    return Cfg("analysis", name, title, about, record.CUDA, histograms=(histogram,), unit="Microseconds")
+    return Cfg("analysis", name, title, about, nsys_options.CUDA, histograms=(histogram,), unit="Microseconds")
 
 
 CFGS: tuple[Cfg, ...] = (
@@ -67,7 +67,7 @@ CFGS: tuple[Cfg, ...] = (
         "kernel_time",
         "Kernel time by name [ms]",
         f"How long does each kernel run in all? Time in each kernel within the window of interest. {BY_ROW}",
-        record.CUDA,
+        nsys_options.CUDA,
         _kernels(),
         Figure("Time"),
     ),
@@ -76,7 +76,7 @@ CFGS: tuple[Cfg, ...] = (
         "Kernel time by class [ms]",
         f"""Which kind of kernel takes the time? Time in the kernels of each class, NCCL's too, within the window of
 interest. {BY_ROW}""",
-        record.CUDA,
+        nsys_options.CUDA,
         _classes(),
         Figure("Time"),
     ),
@@ -84,7 +84,7 @@ interest. {BY_ROW}""",
         "kernel_duration",
         "Mean kernel duration by name [us]",
         f"How long does one run of each kernel take? Mean duration of each kernel's runs. {BY_ROW}",
-        record.CUDA,
+        nsys_options.CUDA,
         _kernels(),
         Figure("Average Burst Time", unit="Microseconds"),
     ),
@@ -93,7 +93,7 @@ interest. {BY_ROW}""",
         "Mean kernel duration by class [us]",
         f"""How long does one kernel of each class take? Mean duration of the kernels of each class, NCCL's too.
 {BY_ROW}""",
-        record.CUDA,
+        nsys_options.CUDA,
         _classes(),
         Figure("Average Burst Time", unit="Microseconds"),
     ),
@@ -107,7 +107,7 @@ each GPU, estimated from all samples of the run as `nsys2prv analyze --by class 
 runs with GPU metrics have it. A class without a column has an estimate of 0, or none: `analyze` says
 why. The mean of the samples as they are held inside kernels, which mixes what runs side by side, is
 in hwcounters/tensor_active. {BY_ROW}""",
-        record.CUDA_METRICS,
+        nsys_options.CUDA_METRICS,
         _classes(),
         Figure(
             "Average value",

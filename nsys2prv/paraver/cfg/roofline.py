@@ -5,7 +5,7 @@ from __future__ import annotations
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.ncu_types import NCU_FIGURES
-from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg import nsys_options
 from nsys2prv.paraver.cfg.tables import BY_ROW, Figure, by_row
 from nsys2prv.paraver.cfg.text import Cfg, DerivedWindow, SingleWindow
 from nsys2prv.paraver.cfg.windows import of, values
@@ -23,7 +23,12 @@ Compute: with {other} the place of the class in a roofline, whose peaks `nsys2pr
 has. Needs `translate --ncu FILE`. {BY_ROW}"""
     classes = values("Kernel class: family", of(types.KERNEL_FAMILY))
     made = by_row(
-        name, title, about, record.NCU, classes, Figure("Average value", _rate(title, event_type), unit="Microseconds")
+        name,
+        title,
+        about,
+        nsys_options.NCU,
+        classes,
+        Figure("Average value", _rate(title, event_type), unit="Microseconds"),
     )
     # Not among the analyses, which every trace has.
     return made._replace(folder="views")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.palette import COMMUNICATION_COLOR, COMPUTE_COLOR, FAMILY_BLOCKS, IDLE_COLOR
-from nsys2prv.paraver.cfg import record
+from nsys2prv.paraver.cfg import nsys_options
 from nsys2prv.paraver.cfg.basics import DEFAULT_RANGES, PROCESS_RANGES
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 from nsys2prv.paraver.cfg.look import CODE, GRADIENT, PERCENT
@@ -58,7 +58,7 @@ def _only(name: str, what: str, about: str, families: Sequence[str]) -> Cfg:
     """Make a cfg of the kernel classes of families that are neighbors in the palette."""
     blocks = [block for block in FAMILY_BLOCKS if block.name in families]
     shown = in_blocks(f"Kernel class, only {what}", types.KERNEL_CLASS, blocks, look=CODE)
-    return _cfg(f"only_{name}", f"Only {what}", f"{about} Other kernels are left out.", record.CUDA, shown)
+    return _cfg(f"only_{name}", f"Only {what}", f"{about} Other kernels are left out.", nsys_options.CUDA, shown)
 
 
 # Metrics of the overview, by the title of the window. A trace may lack some: not every GPU has NVLink.
@@ -82,7 +82,7 @@ CFGS: tuple[Cfg, ...] = (
         "CUDA calls, kernels, NCCL and memory operations in one window",
         """Which kind of activity each row does: CUDA calls on host threads; kernels, graphs, NCCL and copies on
 streams.""",
-        record.CUDA,
+        nsys_options.CUDA,
         activity("CUDA activity", types.CUDA_API, *ON_DEVICE, look=ACTIVITIES),
     ),
     _cfg(
@@ -90,7 +90,7 @@ streams.""",
         "What each stream runs",
         """Kernels, CUDA graphs, NCCL kernels or memory operations, by kind. Two streams of one device at work are
 overlap.""",
-        record.CUDA,
+        nsys_options.CUDA,
         activity("Stream activity", *ON_DEVICE, look=ACTIVITIES),
     ),
     _cfg(
@@ -98,21 +98,21 @@ overlap.""",
         "State of each rank's device: compute, communication only, idle",
         """2 while a kernel other than NCCL's or a CUDA graph runs, 1 while only NCCL or copies do, 0 while the device
 is idle. One row a rank: all devices of a process count as one.""",
-        record.CUDA,
+        nsys_options.CUDA,
         _device_state(),
     ),
     _cfg(
         "kernels_in_flight",
         "Kernels in flight",
         "How many kernels run at once in each rank, NCCL's included.",
-        record.CUDA,
+        nsys_options.CUDA,
         in_flight("Kernels in flight", types.KERNEL, types.NCCL_KERNEL, look=GRADIENT),
     ),
     _cfg(
         "kernel_names",
         "Kernel names, compute and NCCL",
         "Kernels by short name, and NCCL's in a window of their own with the same time.",
-        record.CUDA,
+        nsys_options.CUDA,
         values("CUDA kernel", of(types.KERNEL), look=CODE),
         beside(types.KERNEL, values("NCCL kernel", lacking(types.NCCL_KERNEL, types.KERNEL)), look=CODE),
     ),
@@ -120,14 +120,14 @@ is idle. One row a rank: all devices of a process count as one.""",
         "kernel_families",
         "Kernel families",
         "Kernels by family of classes, NCCL's too: GEMM, attention, normalization, elementwise...",
-        record.CUDA,
+        nsys_options.CUDA,
         values("Kernel family", of(types.KERNEL_FAMILY), look=CODE),
     ),
     _cfg(
         "kernel_classes",
         "Kernel classes",
         "Kernels by class, NCCL's too: GEMM by layout and tile, attention, normalization, elementwise...",
-        record.CUDA,
+        nsys_options.CUDA,
         values("Kernel class", of(types.KERNEL_CLASS), look=CODE),
     ),
     _only("gemm", "GEMM", "When does each stream multiply matrices, with which layout and tile?", ("GEMM",)),
@@ -136,7 +136,7 @@ is idle. One row a rank: all devices of a process count as one.""",
         "only_communication",
         "Only communication",
         "When does each stream communicate? NCCL's kernels, and others that communicate, by name.",
-        record.NCCL,
+        nsys_options.NCCL,
         values("Communication", of(types.NCCL_KERNEL), look=CODE),
     ),
     _cfg(
@@ -144,7 +144,7 @@ is idle. One row a rank: all devices of a process count as one.""",
         "NVTX phases on host and device",
         """The default domain's ranges: the outermost on host threads (iterations, mostly), the innermost there, and the
 innermost on the streams that their work ran on.""",
-        record.CUDA_NVTX,
+        nsys_options.CUDA_NVTX,
         outermost("Outermost NVTX range", DEFAULT_RANGES, look=CODE),
         stacked("Innermost NVTX range", DEFAULT_RANGES, look=CODE),
         beside(
@@ -157,7 +157,7 @@ innermost on the streams that their work ran on.""",
         "nccl",
         "NCCL by operation and size",
         "Operation and message size of NCCL's kernels.",
-        record.NCCL_CALLS,
+        nsys_options.NCCL_CALLS,
         of_nccl_kernels("NCCL operation", types.NCCL_OPERATION, look=coded(types.NCCL_OPERATION)),
         of_nccl_kernels("NCCL message size [B]", types.NCCL_BYTES, look=GRADIENT),
     ),
@@ -166,7 +166,7 @@ innermost on the streams that their work ran on.""",
         "Arrival of ranks at collectives",
         """Sequence number of the collective that each rank's NCCL kernel works on, and its communicator. Equal numbers
 on one communicator are one collective: where its kernel begins early, the rank waits for the others.""",
-        record.NCCL_CALLS,
+        nsys_options.NCCL_CALLS,
         of_nccl_kernels("Sequence number of the collective", types.NCCL_SEQUENCE, look=GRADIENT),
         of_nccl_kernels("NCCL communicator", types.NCCL_COMMUNICATOR, look=CODE),
     ),
@@ -176,7 +176,7 @@ on one communicator are one collective: where its kernel begins early, the rank 
         """Waiting and transfer in NCCL kernels and MPI calls: a rank waits until the last one has come, in a receive
 until the message is sent, in a blocking send until the receive begins. The second window names the rank waited
 for.""",
-        record.WAITING,
+        nsys_options.WAITING,
         values("Waiting or transferring", of(types.WAITING), look=coded(types.WAITING)),
         values("Rank waited for", of(types.WAITED_FOR), look=CODE),
     ),
@@ -186,7 +186,7 @@ for.""",
         """What would have to be faster for the window of interest to be shorter? The chain of compute (by class),
 transfer, launches, host work, synchronization and copies that decides its length, on the row where each piece runs. The
 second window has one row a rank. Needs `translate --also critical_path`.""",
-        record.WAITING,
+        nsys_options.WAITING,
         values("Critical path", of(types.CRITICAL_PATH), look=coded(types.CRITICAL_PATH)),
         highest_of_task("Critical path by rank", of(types.CRITICAL_PATH), look=coded(types.CRITICAL_PATH)),
     ),
@@ -195,14 +195,14 @@ second window has one row a rank. Needs `translate --also critical_path`.""",
         "GPU metrics at a glance (held samples)",
         """What keeps each GPU busy: its engine, SMs, tensor cores, DRAM or NVLink? Shares of their most in percent,
 one row a rank: the mean over its GPUs. Each metric has a cfg of its own in hwcounters.""",
-        record.METRICS,
+        nsys_options.METRICS,
         *(_metric(title, label) for title, label in OVERVIEW.items()),
     ),
     _cfg(
         "memory_copies",
         "Memory operations with size and throughput",
         "Direction, bytes and throughput [MB/s] of every copy and memset.",
-        record.CUDA,
+        nsys_options.CUDA,
         values("Memory operation", of(types.MEMORY), look=coded(types.MEMORY)),
         values("Bytes", of(types.MEMORY_BYTES), look=GRADIENT),
         values("Throughput [MB/s]", of(types.MEMORY_THROUGHPUT), look=GRADIENT),

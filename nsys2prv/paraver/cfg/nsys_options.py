@@ -1,4 +1,4 @@
-"""Options of `nsys profile` that record what a cfg shows."""
+"""Options of `nsys profile` by which reports have what a cfg shows: a part of the description of each cfg."""
 
 from __future__ import annotations
 
