@@ -40,6 +40,7 @@ from nsys2prv.run.options import RunOptions
 # The part of metric names that matches all of them.
 EVERY_METRIC = ("",)
 _PLACE = ("rank", "host", "gpu", "stream")
+# Samples of GPU metrics on GPUs of ranks; `time`: ns from the run's begin.
 SAMPLE = {
     "rank": pl.Int64(),
     "host": pl.String(),

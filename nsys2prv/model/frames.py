@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+# Times are ns. `place`: the report's number of a thread, stream or GPU; `slot`: its number of an event type.
 INTERVAL = {
     "start": pl.Int64(),
     "end": pl.Int64(),
@@ -15,7 +16,9 @@ INTERVAL = {
 }
 # A further column of intervals where any was recorded without a length: those are drawn 1 ns long.
 EMPTY = "empty"
+# Two columns of samples; one more for each event type holds its values.
 SAMPLE = {"time": pl.Int64(), "place": pl.UInt32()}
+# A line from `place` at `time` to `to_place` at `received`; `size` in bytes; `tag`: see line_tags.
 MESSAGE = {
     "time": pl.Int64(),
     "place": pl.UInt32(),
@@ -24,11 +27,13 @@ MESSAGE = {
     "size": pl.Int64(),
     "tag": pl.Int64(),
 }
+# `state`: a number of model/states.py.
 STATE = {"start": pl.Int64(), "end": pl.Int64(), "place": pl.UInt32(), "state": pl.Int64()}
 # Kinds of ends. A completion is the call that waits for a collective that an earlier call only began.
 COLLECTIVE, SEND, RECEIVE, COMPLETION = 0, 1, 2, 3
 # Kinds of ends that belong to collectives.
 OF_COLLECTIVES = (COLLECTIVE, COMPLETION)
+# Columns: see OperationEnds.
 OPERATION_END = {
     "kind": pl.UInt8(),
     "member": pl.UInt32(),
@@ -63,6 +68,7 @@ ANCHOR = {
 # Kinds of calls that wait: a stream waits for an event; a host thread for an event, a stream, or all streams of its
 # context.
 STREAM_WAIT_EVENT, HOST_WAIT_EVENT, HOST_WAIT_STREAM, HOST_WAIT_CONTEXT = 0, 1, 2, 3
+# Columns: see WaitCalls.
 WAIT_CALL = {
     "kind": pl.UInt8(),
     "time": pl.Int64(),

@@ -150,6 +150,7 @@ def _highest(numbers: pl.Series) -> int:
 # GPU of an operation of a process with several, where it is not known which.
 UNKNOWN_GPU = -1
 
+# Columns: see Members.table.
 MEMBER = {
     "id": pl.UInt32(),
     "process": pl.Int64(),

@@ -53,6 +53,7 @@ class FamilyCount(NamedTuple):
     dropped: Mapping[Lost, int] = {}
 
 
+# The use of a place by a family: rows drawn on it, first begin and last end (ns), and if they give a thread a row.
 PLACE_USE = {
     "place": pl.UInt32(),
     "family": pl.String(),
