@@ -88,7 +88,7 @@ class Source:
     """One report as families see it.
 
     A large report comes slice by slice (see report.slicing): `go_on_to` leads to the next. Numbers, lanes and notes go
-    on over the slices. `of` gives each family a source with its own tally; the rest is shared.
+    on over the slices. `for_family` gives each family a source with its own tally; the rest is shared.
     """
 
     # What families read: by `table`, `ranges`, `device_work`.
@@ -104,7 +104,7 @@ class Source:
     notes: ReportNotes = field(default_factory=ReportNotes)
     _now: _Current = field(default_factory=_Current)
 
-    def of(self, tally: Tally) -> Source:
+    def for_family(self, tally: Tally) -> Source:
         """Return this source for one family, whose losses go to `tally`."""
         return replace(self, tally=tally)
 

@@ -24,6 +24,7 @@ KINDS = {
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
+    """Yield lines from calls to the work that they launched. Note which processes have work, of which kind."""
     columns = ["start", "end", "place", "globalPid", "correlationId", "caller", "called"]
     every = pl.concat(source.device_work(t).select(columns) for t in DEVICE_TABLES)
     launched = every.drop_nulls("caller")

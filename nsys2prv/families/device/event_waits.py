@@ -97,6 +97,7 @@ def _followed(waits: pl.DataFrame, work: pl.DataFrame) -> pl.DataFrame:
 
 
 def _frames(source: Source, state: Open) -> Frames[Open]:
+    """Yield calls that wait, for analysis, then lines from records to waits, and from the work before to that after."""
     wanted = source.table(schema.SYNCHRONIZATION).filter(_NAMES_EVENT)
     work = _work(source, state.work)
     records = after(state.records, _with_done(_called(source, source.table(schema.CUDA_EVENT)), work))

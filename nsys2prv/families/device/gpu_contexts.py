@@ -16,6 +16,7 @@ BEGIN_TAGS, END_TAGS = (8, 9), (7, 11)
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
+    """Yield the context that was on each GPU, from one switch to the next."""
     events = source.table(schema.CONTEXT_SWITCHES)
     if events.is_empty():
         return

@@ -33,6 +33,7 @@ def _memory_kind(column: str) -> pl.Expr:
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
+    """Yield copies and memsets as intervals on their streams."""
     columns = [*DEVICE_KEYS, "bytes", "place", "graphNodeId"]
     copies = source.device_work(schema.MEMCPY)
     kind = pl.col("copyKind").replace_strict(COPY_KINDS, default=UNKNOWN_COPY, return_dtype=pl.Int64)

@@ -24,6 +24,7 @@ class LastSwitches(NamedTuple):
 
 
 def _frames(source: Source, state: LastSwitches) -> Frames[LastSwitches]:
+    """Yield when threads ran, with their core, and why they did not. The last switches are kept for the next slice."""
     switches = after(state.rows, on_threads(source, source.table(schema.SCHEDULING)))
     if switches.is_empty():
         return state

@@ -26,6 +26,7 @@ class SampledGpus(NamedTuple):
 
 
 def _frames(source: Source, state: SampledGpus) -> Frames[SampledGpus]:
+    """Yield the samples of each GPU, a column a metric."""
     names = metric_names(source.table(schema.METRIC_NAMES))
     rows = source.table(schema.METRICS)
     # As a list: the result of `unique` may keep the whole column in memory.

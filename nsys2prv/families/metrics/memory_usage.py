@@ -37,6 +37,7 @@ class Allocated(NamedTuple):
 
 
 def _frames(source: Source, state: Allocated) -> Frames[Allocated]:
+    """Yield the bytes in use by kind, for each GPU of a process."""
     touched = _touched(source) if state.touched is None else state.touched
     changes, blocks = _changes(source, state.blocks, touched)
     in_use = _after(state.in_use, changes)

@@ -6,6 +6,8 @@ one for its receive.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 
 from nsys2prv.families.family import Family, Frames
@@ -21,6 +23,7 @@ from nsys2prv.families.mpi.mpi_messages import CALL_COLUMNS, message_ends
 from nsys2prv.families.mpi.mpi_requests import STARTS, request_uses
 from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
+from nsys2prv.model.frames import Intervals
 from nsys2prv.model.function_numbers import MPI_SAME
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import Table
@@ -48,22 +51,13 @@ COLUMN_OF_ATTRIBUTE = {
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
+    """Yield the calls, then the ends of collectives, of nonblocking ones and of messages, then anchors."""
     rows = {t.name: _with_names(source, t) for t in TABLES}
     known = _communicators(source, rows)
     on_known = on_communicators(rows[schema.MPI_COLLECTIVE.name], known)
     collectives = numbered_collectives(source, on_known)
     calls = pl.concat([collectives, *(rows[t.name] for t in TABLES if t is not schema.MPI_COLLECTIVE)], how="diagonal")
-    # The row with a length holds the transfer of the call.
-    once = calls.sort("start", "end", maintain_order=True).unique(CALL_COLUMNS, keep="last", maintain_order=True)
-    for (name,), part in once.group_by("class", maintain_order=True):
-        key = types.MPI[str(name)].key
-        attributes = tuple(COLUMN_OF_ATTRIBUTE) if name == "collective" else ()
-        numbered = part.with_columns(
-            slot=source.slot(key),
-            value=source.labels.ids(key, part["text"]),
-            **{a: pl.col(COLUMN_OF_ATTRIBUTE[a]) for a in attributes},
-        )
-        yield source.thread_intervals(numbered, attributes)
+    yield from _call_intervals(source, calls)
     entered = collectives.filter(pl.col("class") == "collective")
     fences = numbered_fences(rows[schema.MPI_OTHER.name].filter(pl.col("text").str.contains(FENCES)), known)
     yield collective_ends(source, pl.concat([entered, fences], how="diagonal"))
@@ -77,6 +71,20 @@ def _frames(source: Source, state: None) -> Frames[None]:
         yield init_anchors(rows[schema.MPI_OTHER.name])
         yield collective_anchors(on_known)
         yield message_anchors(ends.data, source.members.table)
+
+
+def _call_intervals(source: Source, calls: pl.DataFrame) -> Iterator[Intervals]:
+    """Yield calls as intervals, by class of function. Of the rows of one call the one with a length counts."""
+    once = calls.sort("start", "end", maintain_order=True).unique(CALL_COLUMNS, keep="last", maintain_order=True)
+    for (name,), part in once.group_by("class", maintain_order=True):
+        key = types.MPI[str(name)].key
+        attributes = tuple(COLUMN_OF_ATTRIBUTE) if name == "collective" else ()
+        numbered = part.with_columns(
+            slot=source.slot(key),
+            value=source.labels.ids(key, part["text"]),
+            **{a: pl.col(COLUMN_OF_ATTRIBUTE[a]) for a in attributes},
+        )
+        yield source.thread_intervals(numbered, attributes)
 
 
 def _communicators(source: Source, rows: dict[str, pl.DataFrame]) -> pl.DataFrame:

@@ -92,6 +92,7 @@ class SliceFacts(NamedTuple):
 
 
 def _frames(source: Source, state: NcclState) -> Frames[NcclState]:
+    """Yield calls, kernels with the payload of their call, the ends of operations, and anchors."""
     kernels, events = chosen_kernels(source, nccl=True), call_events(source)
     # Computing with empty frames takes a sixth of the time of a small report.
     if kernels.is_empty() and events.is_empty() and not state.unsettled.begun:

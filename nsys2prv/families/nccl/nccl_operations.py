@@ -55,6 +55,7 @@ class UnfinishedOperations(NamedTuple):
 
 
 def _frames(source: Source, state: UnfinishedOperations) -> Frames[UnfinishedOperations]:
+    """Yield operations that no later slice can change on the stream of their kernel; with the last slice all others."""
     rows = after(state.rows, _rows(source, source.nccl_operations()))
     if source.slice.last and rows.is_empty() and state.alone is None:
         return state

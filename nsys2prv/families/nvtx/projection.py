@@ -126,6 +126,7 @@ class UnfinishedRanges(NamedTuple):
 
 
 def _frames(source: Source, state: UnfinishedRanges, by: LaunchedBy) -> Frames[UnfinishedRanges]:
+    """Yield ranges on the streams that their work ran on, and with the last slice those that number iterations."""
     block, one_type = (
         (types.NVTX_BY_PROCESS, types.RANGE_BY_PROCESS)
         if by == "process"

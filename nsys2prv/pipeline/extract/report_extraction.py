@@ -74,7 +74,7 @@ class ReportExtraction:
         if family.name not in self.part.families:
             self._find_anchors(family)
             return
-        source = self.source.of(self.tallies.setdefault(family.name, Tally()))
+        source = self.source.for_family(self.tallies.setdefault(family.name, Tally()))
         if not _concerns(family, source.report):
             return
         for frame in self._frames(family, source):
@@ -105,7 +105,7 @@ class ReportExtraction:
             self._for_anchors = self.source.for_anchors()
         if self._for_anchors.slice is not self.source.slice:
             self._for_anchors.follow(self.source.slice)
-        for frame in self._frames(family, self._for_anchors.of(Tally())):
+        for frame in self._frames(family, self._for_anchors.for_family(Tally())):
             if isinstance(frame, Anchors):
                 self.anchors.add(family.name, frame.data)
 
@@ -149,7 +149,7 @@ class ReportExtraction:
         """Store the samples of the metrics asked for, a file for each GPU and metric."""
         if not self.part.wanted.metrics:
             return
-        source = self.source.of(self.tallies.setdefault(GPU_METRICS.name, Tally()))
+        source = self.source.for_family(self.tallies.setdefault(GPU_METRICS.name, Tally()))
         for place, rows, first, last, spill in spill_metrics(source, self.part):
             if spill is not None:
                 self.metrics.append((place, spill))
