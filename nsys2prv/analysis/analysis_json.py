@@ -47,6 +47,11 @@ def fractions(found: Efficiency) -> dict[str, float]:
     return {name: float(getattr(found, name)) for name in names}
 
 
+def efficiency_values(found: Efficiency) -> dict[str, Any]:
+    """Return an efficiency with its window and the times of its devices (ns)."""
+    return {"window_ns": found.window_ns, "devices": device_values(found), "efficiency": fractions(found)}
+
+
 def iteration_rows(iterations: pl.DataFrame) -> list[dict[str, Any]]:
     """Return rows of ITERATION, with `repeat` if any number comes again."""
     again = (iterations["repeat"] > 0).any()
@@ -58,9 +63,7 @@ def phase_values(phase: Phase) -> dict[str, Any]:
     return {
         "name": phase.name,
         "occurrences": phase.occurrences,
-        "window_ns": phase.efficiency.window_ns,
-        "devices": device_values(phase.efficiency),
-        "efficiency": fractions(phase.efficiency),
+        **efficiency_values(phase.efficiency),
     }
 
 

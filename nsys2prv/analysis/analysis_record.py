@@ -9,6 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_json import (
     device_values,
+    efficiency_values,
     fit_values,
     fractions,
     iteration_rows,
@@ -28,6 +29,9 @@ from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.recording.missing import HowToRecord
 from nsys2prv.run.steady import Window
 
+# The window is not told apart from whole iterations if its device work fills this part of them or more.
+IN_WINDOW = 0.9
+
 
 class Analysis(NamedTuple):
     """The figures of a run in the window that the question asks for. Times are ns of the trace."""
@@ -39,6 +43,8 @@ class Analysis(NamedTuple):
     # The time that the figures cover.
     window: Window
     efficiency: Efficiency
+    # Of the iterations of the window with the time between them; without iterations that of the window.
+    whole_efficiency: Efficiency
     host: HostEfficiency
     # Of the ranges that the question names.
     phases: tuple[Phase, ...]
@@ -92,6 +98,19 @@ class Analysis(NamedTuple):
     host_samples: Callable[[], SampledFunctions] = SampledFunctions
 
     @property
+    def headline_efficiency(self) -> Efficiency:
+        """Return the efficiency that says how much of their time devices use: of whole iterations.
+
+        It is that of the window, which tables and cfgs have, where device work fills nearly all of the iterations.
+        """
+        return self.whole_efficiency if self.leaves_time_between else self.efficiency
+
+    @property
+    def leaves_time_between(self) -> bool:
+        """Return True if much of the iterations is between their device work, and so outside of the window."""
+        return self.efficiency.measured and self.efficiency.window_ns < IN_WINDOW * self.whole_efficiency.window_ns
+
+    @property
     def communication_factors(self) -> dict[str, float]:
         """Return serialization and transfer, whose product is the communication efficiency; empty if NCCL is useful."""
         factors = self.explanation.factors
@@ -106,6 +125,7 @@ class Analysis(NamedTuple):
             "nccl": self.question.nccl,
             "devices": device_values(self.efficiency),
             "efficiency": {**fractions(self.efficiency), **self.communication_factors},
+            "whole_iterations": efficiency_values(self.whole_efficiency) if self.window.iterations else None,
             "host": {
                 "ranks": [t._asdict() for t in self.host.ranks],
                 **{k: v for k, v in self.host._asdict().items() if k != "ranks"},

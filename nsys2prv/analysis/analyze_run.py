@@ -18,6 +18,7 @@ from nsys2prv.analysis.host import host_efficiency
 from nsys2prv.analysis.idle.idle_gaps import longest_gaps
 from nsys2prv.analysis.idle.launches import launches, queues
 from nsys2prv.analysis.interval_frames import cut_with_ns, ns_inside, parts_by, whole_with_ns
+from nsys2prv.analysis.iterations.iteration_lengths import whole_iterations
 from nsys2prv.analysis.iterations.iteration_times import ITERATION, compare_ranks, iterations
 from nsys2prv.analysis.iterations.located import locate, no_range
 from nsys2prv.analysis.iterations.phases import named, occurrences, phase_window, projected
@@ -55,6 +56,7 @@ def analyze_run(run: Run, question: Question) -> Analysis:
         main_ranges=main,
         window=window,
         efficiency=efficiency(work, run.devices, spans, question.nccl),
+        whole_efficiency=efficiency(run.work, run.devices, whole_iterations(table, window), question.nccl),
         host=host_efficiency(run, spans, explanation.device_waits),
         phases=by_name,
         iteration_pattern=pattern,

@@ -22,8 +22,8 @@ from nsys2prv.run.steady import STEADY
 MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3
 # Share of the mean length of iterations from which on their median is told, too.
 MEDIAN_TOLERANCE = 0.2
-# With device work in less of the iterations of the window than this, both times are told.
-IN_WINDOW = 0.9
+# Name of the row of iterations with the time between them.
+WHOLE_ITERATIONS = "whole iterations"
 # In place of an efficiency.
 SERIAL_KERNELS = f"No efficiency: {SERIAL}."
 
@@ -58,6 +58,13 @@ def window_beside_parts(analysis: Analysis) -> str:
     window = analysis.question.window
     parts = (*analysis.phases, *analysis.iteration_efficiency)
     return f"{window} (on hosts)" if window in (part.name for part in parts) else window
+
+
+def windows_by_name(analysis: Analysis) -> Iterator[tuple[str, Efficiency]]:
+    """Yield the efficiencies of the window, each with the name of its row; that of whole iterations if it is told."""
+    yield window_beside_parts(analysis), analysis.efficiency
+    if analysis.leaves_time_between:
+        yield WHOLE_ITERATIONS, analysis.whole_efficiency
 
 
 def parts_by_name(phases: Sequence[Phase], iterations: Sequence[Phase]) -> Iterator[tuple[str, Phase]]:
@@ -159,12 +166,6 @@ def efficiency_text(e: Efficiency, analysis: Analysis) -> str:
     return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
 
 
-def iteration_ns(analysis: Analysis) -> float | None:
-    """Return the mean time (ns) of an iteration; None without any, or if nothing of them can be replayed."""
-    times = _iteration_times(analysis)
-    return None if times is None else float(times.mean() or 0)  # type: ignore[arg-type]
-
-
 def window_time(analysis: Analysis) -> str:
     """Return how long the window lasts, after its name: `200.462 ms, an iteration every 67.073 ms`.
 
@@ -172,7 +173,7 @@ def window_time(analysis: Analysis) -> str:
     median iteration is far from the mean, as where a few are long, it follows: `(median 22.104 ms)`.
     """
     times = _iteration_times(analysis)
-    lasting = MS.text(_whole_iterations_ns(analysis) or analysis.window.spans.total())
+    lasting = MS.text(analysis.headline_efficiency.window_ns)
     if times is None:
         return f"{lasting} ms"
     mean, median = (float(ns or 0) for ns in (times.mean(), times.median()))  # type: ignore[arg-type]
@@ -181,20 +182,14 @@ def window_time(analysis: Analysis) -> str:
 
 
 def outside_device_work(analysis: Analysis) -> Iterator[str]:
-    """Yield how much of the iterations the efficiency is of, if much is between their device work; else nothing."""
-    if whole := _whole_iterations_ns(analysis):
-        inside = analysis.window.spans.total()
-        share = f"{100 * (1 - inside / whole):.0f} %"
+    """Yield how much of the iterations the window covers, if much is between their device work; else nothing."""
+    if analysis.leaves_time_between:
+        inside, whole = analysis.efficiency.window_ns, analysis.whole_efficiency.window_ns
         yield (
-            f"Device work spans {MS.text(inside)} ms of it; efficiency leaves out the {share} from the last device "
-            "work of an iteration to the first of the next"
+            f"{100 * (1 - inside / whole):.0f} % of it lies between iterations, from their last device work to the "
+            f"next one's first: tables and cfgs cover the other {MS.text(inside)} ms, where efficiency is "
+            f"{100 * analysis.efficiency.parallel:.1f} %"
         )
-
-
-def _whole_iterations_ns(analysis: Analysis) -> float | None:
-    """Return the time (ns) of the window's iterations with all between them; None if device work fills most of it."""
-    whole = (iteration_ns(analysis) or 0) * len(analysis.window.iterations)
-    return whole if analysis.efficiency.measured and analysis.window.spans.total() < IN_WINDOW * whole else None
 
 
 def _iteration_times(analysis: Analysis) -> pl.Series | None:

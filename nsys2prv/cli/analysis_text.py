@@ -20,8 +20,8 @@ from nsys2prv.analysis.sentences import (
     found_by,
     left_out,
     parts_by_name,
-    window_beside_parts,
     window_name,
+    windows_by_name,
 )
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.cli.explanation_tables import explanation_sections, waiting_sections
@@ -119,6 +119,9 @@ def short_text_of(analysis: Analysis) -> str:
     efficiency = f"Parallel efficiency of the devices {e} (NCCL as {analysis.question.nccl})"
     lines = [*window_lines(analysis, counting=False)]
     lines.append(efficiency if analysis.efficiency.measured else "The reports hold no device activity.")
+    if analysis.leaves_time_between:
+        whole = analysis.whole_efficiency
+        lines.append(f"With the time between iterations, {ms(whole.window_ns)} ms: {efficiency_text(whole, analysis)}")
     every = analysis.overlap.filter(pl.col("operation") == ALL_OPERATIONS)
     if every.height and (total := int(every["communication_ns"].sum())):
         share = int(every["overlapped_ns"].sum()) / total
@@ -160,7 +163,7 @@ def _efficiency(analysis: Analysis) -> Section:
     longest_first = sorted(range(len(every)), key=lambda n: -every[n].efficiency.window_ns)
     longest = [every[n] for n in sorted(longest_first[:MOST_ITERATIONS])]
     parts = [(name, part.efficiency) for name, part in parts_by_name(analysis.phases, longest)]
-    named = [(window_beside_parts(analysis), analysis.efficiency), *parts]
+    named = [*windows_by_name(analysis), *parts]
     rows = [{"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in named if e.measured]
     if rows and (more := len(every) - len(longest)):
         rows.append({"name": f"(shorter iterations, not shown: {more})"})

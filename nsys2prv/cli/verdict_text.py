@@ -89,7 +89,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
         return
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
-        yield f"Efficiency: {efficiency_text(analysis.efficiency, analysis)}{nccl}"
+        yield f"Efficiency: {efficiency_text(analysis.headline_efficiency, analysis)}{nccl}"
         only = "copy" if communication_name(analysis) == "copies" else "communicate"
         yield f"  100 % if GPUs compute equally long, never only {only}, and always have something to do"
     elif analysis.host.mpi is not None:

@@ -9,7 +9,7 @@ import polars as pl
 from sqlalchemy import Connection, column, inspect, select, table, text, update
 from sqlalchemy.engine import URL
 
-from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.database.connection import display_name, transaction
 from nsys2prv.database.schema import METADATA, SCHEMA, VERSION
 from nsys2prv.errors import OutputError

@@ -14,8 +14,8 @@ import polars as pl
 from sqlalchemy import Table, delete, insert, select
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures, program_of, run_figures
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.recording.circumstances import Recording
 from nsys2prv.database import schema
 from nsys2prv.database.connection import address, transaction

@@ -53,7 +53,7 @@ def run_facts(analysis: Analysis, name: str) -> str:
 
 def verdict(analysis: Analysis) -> str:
     """Return the efficiency of the run as a product of its factors."""
-    e, host = analysis.efficiency, analysis.host
+    e, host = analysis.headline_efficiency, analysis.host
     if analysis.run.serial:
         return f'<p class="note">{escape(SERIAL_KERNELS)}</p>'
     if e.measured:

@@ -12,7 +12,7 @@ from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_json import fractions
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
-from nsys2prv.analysis.sentences import below_clock_error, parts_by_name, window_beside_parts
+from nsys2prv.analysis.sentences import below_clock_error, parts_by_name, windows_by_name
 from nsys2prv.analysis.shown_tables import Records, ShownTable, host_factors, with_percent
 
 
@@ -82,9 +82,9 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
     """Yield the tables that say how the time of devices and hosts is spent."""
     e = values["efficiency"]
     if values["devices"]:
-        whole = {"name": window_beside_parts(analysis), "window_ns": analysis.efficiency.window_ns}
-        factors = ("parallel", "load_balance", "communication", "orchestration")
-        rows = [{**whole, **{n: e[n] for n in factors}}]
+        rows: list[dict[str, Any]] = [
+            {"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in windows_by_name(analysis)
+        ]
         rows += [
             {"name": name, "window_ns": e.window_ns, **fractions(e), "occurrences": occurrences}
             for name, (_, occurrences, e) in parts_by_name(analysis.phases, analysis.iteration_efficiency)

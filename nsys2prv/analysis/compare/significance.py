@@ -18,7 +18,7 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.analysis.compare.average import Average, average
-from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.model.units import change_text
 
 # A difference counts if chance makes as large a one this rarely, and if it is this large: clocks of GPUs, which follow

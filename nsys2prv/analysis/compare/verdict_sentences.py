@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from nsys2prv.analysis.compare.average import average
 from nsys2prv.analysis.compare.collective_counts import of_other_counts
 from nsys2prv.analysis.compare.compare_figures import same_marks, same_pattern
-from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations
 from nsys2prv.analysis.compare.size_of_work import of_other_input, other_bytes, other_grids
 from nsys2prv.analysis.compare.verdict import DecidedBy, Decision
 from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.model.words import short
 from nsys2prv.run.steady import STEADY
 

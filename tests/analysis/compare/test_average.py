@@ -11,12 +11,12 @@ import pytest
 from nsys2prv.analysis.compare.average import average
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
-from nsys2prv.analysis.compare.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import Change
 from nsys2prv.analysis.compare.stated_finding import StatedFinding
 from nsys2prv.analysis.compare.verdict import DecidedBy, decide
 from nsys2prv.analysis.compare.verdict_sentences import verdict_sentences
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 
 MS = 1_000_000

@@ -13,7 +13,6 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 from nsys2prv.analysis.facts.thresholds import HIGH
 from nsys2prv.analysis.findings import rules
 from nsys2prv.analysis.findings.rules import RULES, Rule
-from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.paraver.cfg import CFGS
 
 # (id, program, cost in ms an iteration, words of the title)
@@ -150,17 +149,6 @@ def test_every_cfg_that_a_rule_names_is_there() -> None:
     }
     assert len(named) > 5
     assert named <= {f"{cfg.folder}/{cfg.name}" for cfg in CFGS}
-
-
-@pytest.mark.parametrize(("until", "said"), [(500, True), (960, False)])
-def test_the_verdict_says_how_much_lies_between_iterations(until: int, said: bool) -> None:
-    verdict = verdict_of(analysis_of(program(f"0| k @0 5-300, k @300 305-{until}")), [Path("run")])
-    whole, between = (
-        "Window: steady, iterations 0 to 5, 59.950 ms, an iteration every 9.992 ms\n",
-        "  Device work spans 29.700 ms of it; efficiency leaves out the 50 % from the last device work of an",
-    )
-    assert (whole in verdict, between in verdict) == (said, said)
-    assert ("Device work spans" in verdict) == said
 
 
 def _ids(rule: Rule) -> list[str]:
