@@ -7,15 +7,29 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.analysis_record import IN_WINDOW
+from nsys2prv.analysis.compare.compare_figures import sums_over_window
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import Judgment
-from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures, differs, unit_of_figure, words_of_figure
+from nsys2prv.analysis.compare.run_figures import (
+    EFFICIENCY,
+    ITERATION_MEAN,
+    KERNEL_TIME,
+    WHOLE,
+    RunFigures,
+    differs,
+    unit_of_figure,
+    words_of_figure,
+)
 from nsys2prv.cli.text_table import aligned, printable
 from nsys2prv.model.basis import basis
+from nsys2prv.run.steady import STEADY
 
 HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
 # Longest text of a cell.
 WIDTH = 60
+# Figures that are sums over the window.
+SUMMED = "times of devices, overlap, memory operations, classes and kernels"
 # Sizes of the runs and sums over devices, which a comment on a change does without.
 NOT_IN_MARKDOWN = ("run", "window", "devices")
 
@@ -49,8 +63,9 @@ def comparison_text(comparison: Comparison, top: int) -> str:
     runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(comparison)]
     changed = map(printable, comparison.finding_lines)
     shown = _shown(comparison, top)
-    table = [_heading(comparison), aligned(HEAD, shown.rows)] if shown.rows else []
-    return "\n".join([comparison.verdict.text, *changed, "", *runs, *table, *shown.left_out])
+    table = [*_heading(comparison), aligned(HEAD, shown.rows)] if shown.rows else []
+    head = [comparison.verdict.text, *changed, "", *runs, *_not_compared(comparison)]
+    return "\n".join([*head, *table, *shown.left_out])
 
 
 def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], top: int) -> str:
@@ -61,7 +76,8 @@ def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], t
     lines += [f"- {_cell(line)}" for line in comparison.finding_lines]
     lines += [""] * (len(lines) > 2)
     lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(comparison)]
-    lines += ["", *shown.left_out] if shown.left_out else []
+    notes = [*_not_compared(comparison), *shown.left_out]
+    lines += ["", *notes] if notes else []
     if not shown.rows:
         return "\n".join(lines)
     table = [HEAD, ["---", "---", "---", "---:", "---:", "---:", "---:"], *shown.rows]
@@ -73,13 +89,34 @@ def _sides(comparison: Comparison) -> list[tuple[str, RunFigures]]:
 
 
 def _window(run: RunFigures) -> str:
-    iterations = f", {run.kept} iteration{'s' * (run.kept != 1)}" if run.kept else ""
-    return f"{printable(run.window)}{iterations}"
+    """Return the window of a run with the number of its iterations, in words where `steady` has none."""
+    if run.kept:
+        return f"{printable(run.window)}, {run.kept} iteration{'s' * (run.kept != 1)}"
+    return "no iterations found: the recorded time" if run.window == STEADY else printable(run.window)
 
 
-def _heading(comparison: Comparison) -> str:
+def _mixes(comparison: Comparison) -> bool:
+    """Return True if one run has iterations and the other none: their windows hold other amounts of work."""
+    return any(comparison.iterations) and not all(comparison.iterations)
+
+
+def _not_compared(comparison: Comparison) -> list[str]:
+    """Return which figures are not compared and why, as a sentence; nothing where all are."""
+    if not _mixes(comparison):
+        return []
+    iterations, rest = "AB" if comparison.a.kept else "BA"
+    count = max(comparison.iterations)
+    kept = f"{count} iteration{'s' * (count != 1)}"
+    return [
+        f"Not compared: {SUMMED}. They are sums over {kept} in {iterations}, and over the recorded time in {rest}. "
+        "Efficiencies are of these times, too."
+    ]
+
+
+def _heading(comparison: Comparison) -> list[str]:
+    """Return the line above the table: what its sums are over."""
     sums = basis(all(comparison.iterations))
-    return f"times of devices, overlap, memory operations, classes and kernels: sums over the ranks in {sums}"
+    return [] if _mixes(comparison) else [f"{SUMMED}: sums over the ranks in {sums}"]
 
 
 def _cell(text: str) -> str:
@@ -91,25 +128,36 @@ def _shown(comparison: Comparison, top: int, without: Sequence[str] = ()) -> Sho
 
     `without`: what is not printed in any case.
     """
-    table = comparison.per_iteration.filter(~pl.col("what").is_in(without))
+    table = comparison.per_iteration.filter(~pl.col("what").is_in(without) & ~_hidden(comparison))
     of_kernels = pl.col("what") == KERNEL_TIME
     # A kernel of only one run took no time in the other.
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
     kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False])
-    others, changed = _differing(table.filter(~of_kernels)), _differing(kernels)
+    each = all(comparison.iterations)
+    others, changed = _differing(table.filter(~of_kernels), each), _differing(kernels, each)
     differing = len(others) + len(changed)
     return ShownFigures([*others, *changed[:top]], table.height, table.height - differing, max(len(changed) - top, 0))
 
 
-def _differing(figures: pl.DataFrame) -> list[list[str]]:
-    """Return the cells of the figures whose digits show a difference."""
+def _hidden(comparison: Comparison) -> pl.Expr:
+    """Return the condition that a figure is not printed: sums of other amounts of work, or what another row tells."""
+    of_one_run = sums_over_window() | pl.col("what").eq(ITERATION_MEAN) if _mixes(comparison) else pl.lit(False)
+    whole = pl.col("what").eq(EFFICIENCY) & pl.col("name").eq(WHOLE)
+    runs = [run.figures for run in (comparison.a, comparison.b)]
+    known = [(run[EFFICIENCY, WHOLE], run[EFFICIENCY, "parallel"]) for run in runs if (EFFICIENCY, WHOLE) in run]
+    apart = any(of_whole < IN_WINDOW * of_window for of_whole, of_window in known)
+    return of_one_run | (pl.lit(False) if apart else whole)
+
+
+def _differing(figures: pl.DataFrame, of_iterations: bool) -> list[list[str]]:
+    """Return the cells of the figures whose digits show a difference. `of_iterations`: sums are of an iteration."""
     rows = figures.iter_rows(named=True)
-    return [_row(row) for row in rows if differs(row["what"], row["name"], row["difference"])]
+    return [_row(row, of_iterations) for row in rows if differs(row["what"], row["name"], row["difference"])]
 
 
-def _row(figure: Mapping[str, Any]) -> list[str]:
+def _row(figure: Mapping[str, Any], of_iterations: bool) -> list[str]:
     """Return the cells of a figure in its unit."""
     unit, change = unit_of_figure(figure["what"], figure["name"]), figure["change_percent"]
     values = ["" if figure[c] is None else unit.text(figure[c]) for c in ("a", "b", "difference")]
-    words = (text[:WIDTH] for text in words_of_figure(figure["what"], figure["name"]))
+    words = (text[:WIDTH] for text in words_of_figure(figure["what"], figure["name"], of_iterations))
     return [*words, unit.sign, *values, "" if change is None else f"{change:+.1f}"]

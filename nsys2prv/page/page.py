@@ -106,7 +106,8 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
         words = {"a": "A", "b": "B", "difference": "B - A"}
         heads = {name: f"{said} {unit.sign}".strip() for name, said in words.items()}
         table = ShownTable("comparison", key, title, heads, dict.fromkeys(heads, unit))
-        if rows := [row for row, own in _compared(values["per_iteration"]) if own == unit]:
+        compared = _compared(values["per_iteration"], all(comparison.iterations))
+        if rows := [row for row, own in compared if own == unit]:
             yield table_of(table, rows)
 
 
@@ -118,12 +119,15 @@ def _same_figures(comparison: Comparison) -> str:
     return f'<p class="note">{said} (--json has all).</p>' if same else ""
 
 
-def _compared(rows: Sequence[Mapping[str, Any]]) -> Iterator[tuple[dict[str, Any], Unit]]:
-    """Yield each row that differs with the words of its figure, and its unit: MS, FRACTION or NUMBER."""
+def _compared(rows: Sequence[Mapping[str, Any]], of_iterations: bool) -> Iterator[tuple[dict[str, Any], Unit]]:
+    """Yield each row that differs with the words of its figure, and its unit: MS, FRACTION or NUMBER.
+
+    `of_iterations`: sums are of an iteration.
+    """
     for row in rows:
         if not differs(row["what"], row["name"], row["difference"]):
             continue
-        what, name = words_of_figure(row["what"], row["name"])
+        what, name = words_of_figure(row["what"], row["name"], of_iterations)
         unit = unit_of_figure(row["what"], row["name"])
         yield {**row, "what": what, "name": name}, unit if unit.sign else NUMBER
 

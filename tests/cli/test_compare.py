@@ -35,7 +35,9 @@ def slower_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("what", "name", "sign", "words"),
     [
-        ("window", "duration_ns", "ms", ("window", "duration")),
+        ("window", "duration_ns", "ms", ("iteration, mean", "from first to last activity")),
+        ("iteration step #, mean", "length_ns", "ms", ("iteration step #, mean", "from one to the next")),
+        ("efficiency", "whole_iterations", "%", ("efficiency", "whole iterations")),
         ("iteration step #, mean", "own_ns", "ms", ("iteration step #, mean", "own")),
         ("memory", "total_ns", "ms", ("memory operations", "total")),
         ("devices", "count", "", ("devices", "count")),
@@ -49,13 +51,18 @@ def slower_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_each_figure_has_its_unit(what: str, name: str, sign: str, words: tuple[str, str]) -> None:
     assert (unit_of_figure(what, name).sign, words_of_figure(what, name)) == (sign, words)
+    if what == "window":
+        assert words_of_figure(what, name, of_iterations=False) == ("window", "duration")
 
 
 @pytest.mark.parametrize(
     ("run", "wanted"),
     [
         (SAMPLES / "single/openmp.sqlite", []),
-        (SAMPLES / "mpi-halo", ["parallel", "load_balance", "communication", "orchestration", "mpi"]),
+        (
+            SAMPLES / "mpi-halo",
+            ["parallel", "load_balance", "communication", "orchestration", "whole_iterations", "mpi"],
+        ),
     ],
     ids=["no device activity", "devices and MPI"],
 )

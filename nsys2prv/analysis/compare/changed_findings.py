@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ BOUNDS = ("late-rank", "late-ranks")
 WAITING = "exposed-waiting"
 # Findings of each kind with a line of their own: of those that are gone, that are new, and so on.
 MOST_TOLD = 3
+# A number in a title, and one with its unit or what it counts: `4 of 11 iterations`.
+NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?(?!\w)")
+COUNTED = re.compile(rf"{NUMBER.pattern}(?: of {NUMBER.pattern})?(?: [^\s,;:)]+)?")
 # Data that was not recorded is no change.
 OF_RECORDING = (
     "missing-data",
@@ -58,7 +62,7 @@ class ChangedFindings(NamedTuple):
                 yield f"{word}: {more} more finding{'s' * (more > 1)}"
         for old, new in self.changed[:MOST_TOLD]:
             less_or_more = "Less" if new.cost_ns < old.cost_ns else "More"
-            yield f"{less_or_more}{_costs(old, new)}: {new.title}; in A: {old.title}"
+            yield f"{less_or_more}{_costs(old, new)}: {new.title}; in A: {_in_other_numbers(old.title, new.title)}"
         if (more := len(self.changed) - MOST_TOLD) > 0:
             yield f"Less or more: {more} more finding{'s' * (more > 1)}"
         for word, pairs in (("Moved", self.moved), ("Now", self.retold)):
@@ -149,6 +153,18 @@ def _costs(old: StatedFinding, new: StatedFinding) -> str:
     costs = [text_ms(one.cost_ns) for one in (old, new)]
     told = all(f" {cost}" in one.title for one, cost in zip((old, new), costs, strict=True))
     return "" if told else f", costing {costs[1]} instead of {costs[0]}"
+
+
+def _in_other_numbers(old: str, new: str) -> str:
+    """Return a title beside one of the other run: where they differ in numbers alone, those of `old` with their words.
+
+    Numbers in names, as of kernels, count as words.
+    """
+    words = [[NUMBER.sub("#", part) if n % 2 == 0 else part for n, part in enumerate(t.split("`"))] for t in (old, new)]
+    if words[0] != words[1]:
+        return old
+    both = zip(COUNTED.findall(old), COUNTED.findall(new), strict=True)
+    return ", ".join(one for one, other in both if one != other) or old
 
 
 def _far_less_or_more(old: StatedFinding, new: StatedFinding) -> str:

@@ -56,22 +56,27 @@ def same_pattern(a: RunFigures, b: RunFigures) -> bool:
 def figures_per_iteration(table: pl.DataFrame, iterations: tuple[int, int], alike: bool) -> pl.DataFrame:
     """Return COMPARISON with sums over the window divided by the number of its iterations in each run.
 
-    Not `alike`: the iterations are of other work, and changes of their sums and means are null.
+    Not `alike`: the iterations are of other work, and changes of their sums and means are null. Where one run has
+    iterations, and the other none, sums stay those of the windows, and their changes are null.
     """
-    if not all(iterations):
+    if not any(iterations):
         return table
-    of_window = pl.col("what").is_in(SUMS) & pl.col("name").ne("count") | pl.col("what").is_in(
-        [CLASS_TIME, KERNEL_TIME]
-    )
-    each = {
-        name: pl.when(of_window).then(pl.col(name) / count).otherwise(name)
-        for name, count in zip("ab", iterations, strict=True)
-    }
-    divided = _with_changes(table.with_columns(**each))
-    if alike:
-        return divided
+    of_window = sums_over_window()
+    if all(iterations):
+        each = {
+            name: pl.when(of_window).then(pl.col(name) / count).otherwise(name)
+            for name, count in zip("ab", iterations, strict=True)
+        }
+        table = _with_changes(table.with_columns(**each))
+        if alike:
+            return table
     compared = ~of_window & pl.col("what").ne(ITERATION_MEAN)
-    return divided.with_columns(pl.when(compared).then(c).alias(c) for c in ("difference", "change_percent"))
+    return table.with_columns(pl.when(compared).then(c).alias(c) for c in ("difference", "change_percent"))
+
+
+def sums_over_window() -> pl.Expr:
+    """Return the condition that a figure of COMPARISON is a sum over the window."""
+    return pl.col("what").is_in(SUMS) & pl.col("name").ne("count") | pl.col("what").is_in([CLASS_TIME, KERNEL_TIME])
 
 
 def _with_changes(table: pl.DataFrame) -> pl.DataFrame:

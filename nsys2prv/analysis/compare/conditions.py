@@ -80,17 +80,22 @@ def judge(comparison: Comparison, conditions: Sequence[Condition]) -> list[Judgm
 
 
 class ComparedFigure(NamedTuple):
-    """A figure of both runs in its JSON's unit, None where a run lacks it. `unit`: the one that it is shown in."""
+    """A figure of both runs in its JSON's unit, None where a run lacks it. `unit`: the one that it is shown in.
+
+    Not `alike`: both have it, of different amounts of work.
+    """
 
     what: str
     unit: Unit
     a: float | None
     b: float | None
+    alike: bool = True
 
 
 def _figures(table: pl.DataFrame) -> dict[str, ComparedFigure]:
     """Return each figure by its name in conditions: FIGURES, phases, families, kernels."""
-    rows = {(what, name): (a, b) for what, name, a, b, *_ in table.rows()}
+    alike = pl.col("difference").is_not_null() | pl.col("a").is_null() | pl.col("b").is_null()
+    rows = {(what, name): values for what, name, *values in table.select("what", "name", "a", "b", alike).rows()}
     keys = dict(FIGURES)
     for what, name in rows:
         if what in (PHASE, CLASS_TIME, KERNEL_TIME):
@@ -108,7 +113,9 @@ def _exceeds(condition: Condition, a: float, b: float) -> bool:
 
 def _judge_figure(condition: Condition, figures: dict[str, ComparedFigure]) -> Judgment:
     """Judge a change that is not tested: it counts as it is."""
-    what, unit, a, b = figures[condition.name]
+    what, unit, a, b, alike = figures[condition.name]
+    if not alike:
+        return Judgment(condition, None, f"{condition.text}: cannot be told, it is of other work or time in B")
     # A kernel of only one run took no time in the other.
     in_one = what in (CLASS_TIME, KERNEL_TIME) and (a is None) != (b is None)
     if not in_one and (a is None or b is None):

@@ -13,11 +13,18 @@ from nsys2prv.analysis.communication.waiting import ALL_OPERATIONS
 from nsys2prv.analysis.compare.stated_finding import StatedFinding, stated_finding
 from nsys2prv.analysis.compare.work_of_iterations import LaunchedWork, work_of_iterations, work_of_run
 from nsys2prv.analysis.efficiency import NcclAs
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.model.units import COUNT, FRACTION, NUMBER, Unit, unit_of, words_of
 
 # Scope of figures that are means over the steady iterations; what figures of the program's kernels are.
 ITERATION_MEAN, CLASS_TIME, KERNEL_TIME = "iteration, mean", "class, total_ns", "kernel, total_ns"
 EFFICIENCY, PHASE = "efficiency", "phase"
+# Efficiency of iterations with the time between them, and the time from the begin of one to that of the next one.
+WHOLE, LENGTH = "whole_iterations", "length_ns"
+
+
+# Means of iterations whose names say too little.
+OF_ITERATIONS = {LENGTH: "from one to the next", "total_ns": "on the host"}
 
 
 class RunFigures(NamedTuple):
@@ -93,14 +100,20 @@ def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
     """
     e, of_mpi = analysis.efficiency, analysis.host.mpi
     every = analysis.overlap.filter(pl.col("operation") == ALL_OPERATIONS)
-    values: dict[tuple[str, str], float] = {
-        ("window", "duration_ns"): analysis.window.spans.total(),
-        ("run", "ranks"): analysis.run.rank_count,
-        ("devices", "count"): len(e.devices),
-    }
+    values: dict[tuple[str, str], float] = {}
+    steady = analysis.iterations.filter("steady")
+    if steady.height:
+        values[ITERATION_MEAN, LENGTH] = float(iteration_lengths(analysis.iterations).mean())
+    values["window", "duration_ns"] = analysis.window.spans.total()
+    if steady.height:
+        times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
+        values |= {(ITERATION_MEAN, n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
+    values |= {("run", "ranks"): analysis.run.rank_count, ("devices", "count"): len(e.devices)}
     if e.measured:
         factors = ("parallel", "load_balance", "communication", "orchestration")
         values |= {(EFFICIENCY, name): getattr(e, name) for name in factors}
+        if analysis.window.iterations:
+            values[EFFICIENCY, WHOLE] = analysis.whole_efficiency.parallel
     if of_mpi is not None:
         values[EFFICIENCY, "mpi"] = of_mpi
     if e.measured:
@@ -112,10 +125,6 @@ def figures(analysis: Analysis) -> dict[tuple[str, str], float]:
     copied = analysis.memory.filter(pl.col("rank").is_null())
     if copied.height:
         values["memory", "total_ns"] = float(copied["total_ns"].sum())
-    steady = analysis.iterations.filter("steady")
-    if steady.height:
-        times = ("total_ns", "own_ns", "exposed_ns", "idle_ns")
-        values |= {(ITERATION_MEAN, n): float(steady[n].mean() or 0) for n in times}  # type: ignore[arg-type]
     values |= {(PHASE, one.name): one.efficiency.parallel for one in analysis.phases if one.efficiency.measured}
     for table, what in ((analysis.classes, CLASS_TIME), (analysis.kernels, KERNEL_TIME)):
         over_all = table.filter(pl.col("rank").is_null())
@@ -143,10 +152,15 @@ def differs(what: str, name: str, difference: float | None) -> bool:
     return difference is None or float(unit_of_figure(what, name).text(difference)) != 0
 
 
-def words_of_figure(what: str, name: str) -> tuple[str, str]:
-    """Return what a figure to compare is of, and its name, as words without the unit."""
-    if (what, name) == (ITERATION_MEAN, "total_ns"):
-        return what, "on the host"
+def words_of_figure(what: str, name: str, of_iterations: bool = True) -> tuple[str, str]:
+    """Return what a figure to compare is of, and its name, as words without the unit.
+
+    `of_iterations`: sums are of an iteration, not of a window without any.
+    """
+    if (what, name) == ("window", "duration_ns") and of_iterations:
+        return ITERATION_MEAN, "from first to last activity"
+    if what.endswith(", mean") and name in OF_ITERATIONS:
+        return what, OF_ITERATIONS[name]
     of = "memory operations" if what == "memory" else what.removesuffix(", total_ns")
     return of, words_of(name) if _named_here(what) else name
 

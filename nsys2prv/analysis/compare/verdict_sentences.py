@@ -92,7 +92,8 @@ def without_iterations(a: RunFigures, b: RunFigures, tested: Significance) -> st
         known = f", and in an iteration {common.text}" if a.work and b.work else ""
         return f"the iterations are of other work, {patterns}{known}; --iteration names an NVTX range of both{instead}"
     which = " and ".join(n for n, count in zip("AB", tested.iterations, strict=True) if not count)
-    return f"no steady iterations in {which}; --iteration names their NVTX range"
+    whole = instead if any(tested.iterations) or a.kept or b.kept else ""
+    return f"no steady iterations in {which}; --iteration names their NVTX range{whole}"
 
 
 def _of_marks(a: RunFigures, b: RunFigures) -> str:

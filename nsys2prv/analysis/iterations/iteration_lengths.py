@@ -42,7 +42,9 @@ def _steady(iterations: pl.DataFrame) -> pl.DataFrame:
     # The next one would have begun with the first rank to begin it.
     ends = (pl.col("device_start_ns") + pl.col("device_ns")).max(), (pl.col("start_ns") + pl.col("total_ns")).min()
     end = pl.max_horizontal(*ends)
-    each = iterations.group_by(key).agg(start=start, end=end, steady=pl.col("steady").any()).sort("repeat", "start")
+    each = iterations.group_by(key).agg(start=start, end=end, steady=pl.col("steady").any())
+    # Those that a chosen time cuts begin together.
+    each = each.sort("repeat", "start", "iteration")
     goes_on = pl.col("iteration").shift(-1).over("repeat") == pl.col("iteration") + 1
     until = pl.when(goes_on).then(pl.col("start").shift(-1).over("repeat")).otherwise("end")
     return each.with_columns(until=until).filter("steady").sort(key)

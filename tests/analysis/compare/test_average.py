@@ -176,3 +176,10 @@ def test_the_verdict_and_the_gate_go_by_the_average_that_decides() -> None:
     gate = [condition_of("iteration > 3%")]
     assert [judge(one, gate)[0].holds for one in (better, worse)] == [False, True]
     assert judge(worse, gate)[0].text.endswith("long ones are none of 20 in A and 3 of 20 in B")
+
+
+def test_iterations_that_begin_together_are_in_the_order_of_their_numbers() -> None:
+    """As those that a chosen time cuts: their order was chance, and with it the mean."""
+    run = run_of([0, 5] * 100)
+    for order in (run, run.reverse()):
+        assert [*iteration_lengths(order) / MS] == [0, 5] * 99 + [0, 9]
