@@ -15,6 +15,7 @@ from nsys2prv.analysis.facts.gaps import DeviceWork, Gaps
 from nsys2prv.analysis.facts.launchers import Launchers, time_in_system
 from nsys2prv.analysis.facts.thresholds import IN_ROW
 from nsys2prv.analysis.frames import MPI
+from nsys2prv.analysis.graph.device_waits import DEVICE_WIDE
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
 from nsys2prv.analysis.iterations.phases import with_phase
 from nsys2prv.analysis.text_columns import text_contains
@@ -24,8 +25,9 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, difference, time_in
 from nsys2prv.model.schemas import to_schema
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
-# loading was open on the main thread; `allocating`: else, a thread allocated or freed memory; `system`: the thread that
-# launched next was in a call of the operating system, such as `poll`, and waited for no other thread of its process;
+# loading was open on the main thread; `allocating`: else, a thread allocated or freed memory, or had waited for the
+# device to free some; `system`: the thread that launched next was in a call of the operating system, such as `poll`, and
+# waited for no other thread of its process;
 # `synchronized`: the device became idle while its host waited for it, up to the length of that wait, or of a row of
 # waits: the host could have launched meanwhile; `launching`: the rest. `longest`: the longest of these times, and `at`
 # its begin.
@@ -44,28 +46,35 @@ STARVED = {
 PARTS = ("load", "allocating", "system", "synchronized", "launching")
 # True for the calls (CALLS) in which a thread allocates, frees, maps or pins memory.
 IS_ALLOCATION = (pl.col("kind") == "cuda") & text_contains("name", MANAGING_MEMORY)
+# Waits for a whole device, as records and as calls (see device_waits), and calls that end streams and events.
+WAITS_FOR_ALL = rf"^Context synchronize$|^(?:{'|'.join(DEVICE_WIDE)})$"
+ENDS = r"^cu(?:da)?(?:Event|Stream)Destroy"
 
 
 class BlockedHosts(NamedTuple):
     """Times in which all tasks that use a device load data, are in MPI, allocate, or wait, on an axis of the devices.
 
     Of the first three a time counts once, for the first of them: memory that is allocated to load data is loading.
+    `freeing`: waits for the whole device before calls that allocate or free memory, which are not in `synchronization`.
     """
 
     load: Spans
     mpi: Spans
     allocation: Spans
     synchronization: Spans
+    freeing: Spans
 
 
 def blocked_hosts(analysis: Analysis, launchers: Launchers, work: DeviceWork) -> BlockedHosts:
     """Find when hosts cannot launch."""
     calls = analysis.run.calls
     waits = pl.concat([analysis.explanation.device_waits, launchers.value_waits])
-    every = (load_ranges(analysis), calls.filter(kind=MPI), calls.filter(IS_ALLOCATION), waits)
-    load, mpi, allocation, synchronization = (_together(work.axis, work.users, own) for own in every)
+    freeing = _waits_to_free(waits, calls)
+    others = waits.join(freeing.select("row", "start"), on=["row", "start"], how="anti", maintain_order="left")
+    every = (load_ranges(analysis), calls.filter(kind=MPI), calls.filter(IS_ALLOCATION), others, freeing)
+    load, mpi, allocation, synchronization, to_free = (_together(work.axis, work.users, own) for own in every)
     in_mpi = difference(mpi, load)
-    return BlockedHosts(load, in_mpi, difference(difference(allocation, load), in_mpi), synchronization)
+    return BlockedHosts(load, in_mpi, difference(difference(allocation, load), in_mpi), synchronization, to_free)
 
 
 def starved(blocked: BlockedHosts, launchers: Launchers, begins: pl.DataFrame, idle: Gaps) -> pl.DataFrame:
@@ -92,6 +101,8 @@ def parts_of_gaps(blocked: BlockedHosts, launchers: Launchers, idle: Gaps) -> pl
             start=pl.Series(axis.time(gaps["start"].to_numpy())),
         )
     )
+    to_free = pl.min_horizontal("rest", pl.lit(_wait_before(blocked.freeing, gaps)))
+    timed = timed.with_columns(pl.col("rest") - to_free, pl.col("allocating") + to_free)
     timed = timed.with_columns(synchronized=_without_lead(timed))
     return timed.with_columns(launching=pl.col("rest") - pl.col("synchronized"))
 
@@ -105,6 +116,20 @@ def longest_at(starved: pl.DataFrame, part: str) -> int | None:
 def load_ranges(analysis: Analysis) -> pl.DataFrame:
     """Return the ranges of the main threads that load data, by their names: columns of RANGES."""
     return with_phase(analysis.main_ranges).filter(phase="load").drop("phase")
+
+
+def _waits_to_free(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the waits (CALLS) for the whole device after which the next call of their thread manages memory.
+
+    So libraries free what they have, such as cublasDestroy. Ends of streams and events between do not count.
+    """
+    of_cuda = calls.filter(pl.col("kind") == "cuda", ~text_contains("name", ENDS))
+    following = of_cuda.select("row", "start", managing=IS_ALLOCATION).sort("start")
+    wide = waits.filter(text_contains("name", WAITS_FOR_ALL)).sort("end")
+    known = wide.join_asof(
+        following, left_on="end", right_on="start", by="row", strategy="forward", check_sortedness=False
+    )
+    return known.filter(pl.col("managing").fill_null(False)).select(waits.columns)
 
 
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:

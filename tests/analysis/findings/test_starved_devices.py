@@ -77,6 +77,24 @@ def test_advice_on_allocations_fits_the_call(call: str, says: str) -> None:
     assert says in found["allocations"].advice
 
 
+@pytest.mark.parametrize(
+    ("wait", "between", "one"),
+    [
+        ("cuda:cudaDeviceSynchronize", "cuda:cudaEventDestroy 501-502", True),
+        ("cuda:cudaDeviceSynchronize", "cuda:cudaMemcpyAsync 501-502", False),
+        ("synchronization:Stream_synchronize", "cuda:cudaEventDestroy 501-502", False),
+    ],
+)
+def test_a_wait_for_the_device_to_free_memory_is_part_of_that(wait: str, between: str, one: bool) -> None:
+    """As in cublasDestroy: the idle time of 2.04 ms after the wait holds 20 us of cudaFree."""
+    line = f"k @0 5-500, {wait} 100-501, {between}, cuda:cudaFree 502-504, k @700 704-990"
+    found = findings_of(program(f"0| {line}"))
+    assert ("host-synchronization" not in found) == one
+    assert ("allocations" in found) == one
+    if one:
+        assert found["allocations"].cost_ns / 1e6 == pytest.approx(2.0, rel=0.05)
+
+
 @pytest.mark.parametrize(("steps", "named"), [(20, True), (5, False)])
 def test_memory_allocated_all_along_is_named_without_iterations(steps: int, named: bool) -> None:
     usual, allocates = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990"
