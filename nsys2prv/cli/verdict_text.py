@@ -161,8 +161,7 @@ def _block(finding: Finding, run: str) -> Iterator[str]:
     yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=TITLE_LINES, placeholder=" ...")
     if not _has_steps(finding):
         return
-    advice = of_run(finding.advice, run)
-    yield from _indented(advice, ADVICE_LINES)
+    yield from _indented(_shortened(finding, run), ADVICE_LINES)
     where = f"{finding.cfg}.cfg" if finding.cfg else ""
     at = f" at {ms(finding.at_ns)} ms" if where and finding.at_ns is not None else ""
     steps = "; ".join(filter(None, [of_run(finding.command, run), f"in Paraver: {where}{at}" if where else ""]))
@@ -170,7 +169,17 @@ def _block(finding: Finding, run: str) -> Iterator[str]:
         yield from _indented(f"Next: {steps}", 2)
 
 
-def _indented(text: str, lines: int) -> list[str]:
+def _shortened(finding: Finding, run: str) -> str:
+    """Return the advice of a finding, without as many of its spare parts as have no room in ADVICE_LINES."""
+    advice = finding.advice
+    for part in finding.spare:
+        if len(_indented(of_run(advice, run))) <= ADVICE_LINES:
+            break
+        advice = advice.replace(part, "", 1)
+    return of_run(advice, run)
+
+
+def _indented(text: str, lines: int | None = None) -> list[str]:
     """Return a text below the title of a finding, in some lines at most. Commands and paths stay whole."""
     return wrap(
         text, WIDTH, initial_indent="        ", subsequent_indent=INDENT, break_on_hyphens=False, max_lines=lines

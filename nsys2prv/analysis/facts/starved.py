@@ -26,11 +26,10 @@ from nsys2prv.model.schemas import to_schema
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: else, a thread allocated or freed memory, or had waited for the
-# device to free some; `system`: the thread that launched next was in a call of the operating system, such as `poll`, and
-# waited for no other thread of its process;
-# `synchronized`: the device became idle while its host waited for it, up to the length of that wait, or of a row of
-# waits: the host could have launched meanwhile; `launching`: the rest. `longest`: the longest of these times, and `at`
-# its begin.
+# device to free some; `system`: the thread that launched next was in a call of the operating system, such as `poll`,
+# and waited for no other thread of its process; `synchronized`: the device became idle while its host waited for it, up
+# to the length of that wait, or of a row of waits: the host could have launched meanwhile; `launching`: the rest.
+# `longest`: the longest of these times, and `at` its begin.
 STARVED = {
     "device": pl.Int64(),
     "repeat": pl.Int64(),

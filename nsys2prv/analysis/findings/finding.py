@@ -49,7 +49,8 @@ class Finding(NamedTuple):
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
     `severity` None is judged by the cost; `gains`: False where the run would gain next to nothing (less than LOW)
     without it, so that the first screen leaves it out; `common`: the parts of its advice on causes that other findings
-    may have, too.
+    may have, too; `spare`: parts of its advice that tell evidence, which a screen without room for all leaves out, the
+    first one first, so that what to do remains.
     """
 
     id: str
@@ -67,6 +68,7 @@ class Finding(NamedTuple):
     share: float = 0.0
     gains: bool = True
     common: tuple[CommonAdvice, ...] = ()
+    spare: tuple[str, ...] = ()
 
     @property
     def cost_text(self) -> str:

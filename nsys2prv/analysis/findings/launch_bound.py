@@ -17,7 +17,7 @@ from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, all_block, bl
 from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.code_loading import common_loading
-from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes
+from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes, other_ways
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_wait
 from nsys2prv.analysis.facts.hosts.long_calls import advice_on_repeated_calls
@@ -69,13 +69,17 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     places = _places(case, of_short, gap)
     seen = seen_in_gap(case, places.gap, case.usual_time())
     in_few = "" if of_short else starved_in_few(case, "launching")
+    spare: tuple[str, ...] = ()
     if all_block(case):
         rule, (title, advice) = "blocking-launches", _of_blocking()
     elif of_short:
         rule, (title, advice) = "launch-bound", _of_launches(case, mean, a_device, median, places, seen)
         title += _or_waiting(case, cost, mean)
+        less = f" {LAUNCH_LESS.of(case.framework)}" if advice_on_loops(case, a_device) else other_ways(case.framework)
+        spare = (seen.others, _did(seen).replace(seen.others, ""), less)
     else:
         rule, (title, advice) = "host-bound", busy_host(case, mean, places, seen, in_few)
+        spare = (seen.others,)
     yield Finding(
         rule,
         f"{title}, {text_ms(cost)} {case.unit}{in_few}",
@@ -96,8 +100,13 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
         at_ns=case.starved.select(at_longest("longest", "at")).item(),
+        spare=tuple(part for part in spare if part),
         common=(*common_norms(case, advice), *common_operations(case, advice), *common_loading(case, advice)),
     )
+
+
+def _did(seen: Seen) -> str:
+    return f": {seen.text}" if seen.text else ""
 
 
 def _or_waiting(case: Case, cost: float, starved: float) -> str:
@@ -168,8 +177,7 @@ def _advice_on_places(places: IdlePlaces, seen: Seen) -> str:
     """Return advice on gaps that no launch explains, or on the range with most of the time; empty without these."""
     gap, busiest = places
     if gap is not None:
-        did = f": {seen.text}" if seen.text else ""
-        return f"Not all of it is launches: see what the host does{where_text(gap)}{did}. "
+        return f"Not all of it is launches: see what the host does{where_text(gap)}{_did(seen)}. "
     return f"Most of that time is in `{short(busiest, 40)}`: begin there. " if busiest else ""
 
 

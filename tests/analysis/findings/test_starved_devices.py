@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import polars as pl
 import pytest
-from programs import UNIT, analysis_of, findings_of, program
+from programs import UNIT, analysis_of, findings_of, program, with_samples
 
 from nsys2prv.analysis.frames import TEXT
+from nsys2prv.cli.verdict_text import verdict_of
 
 
 @pytest.mark.parametrize(
@@ -28,6 +31,19 @@ def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, .
     assert ("waits of the host" in advice) == bool(says)
     of_two = findings_of(program(f"0| {alone}\n1| {', '.join(kernels)}"))["launch-bound"].advice
     assert "waits of the host" not in of_two, "1.5 times on average"
+
+
+def test_a_screen_without_room_leaves_out_samples_and_not_what_to_do() -> None:
+    """A pause in each iteration, waits for the device, and samples of three functions with long names."""
+    kernels = [f"k @{at - 1} {at}-{at + 2}" for at in range(5, 880, 3)]
+    waits = [f"synchronization:S {at}.5-{at}.7, cuda:cudaStreamSynchronize {at}.5-{at}.7" for at in (100, 200, 300)]
+    run = program(f"0| {', '.join([*kernels, *waits])}")
+    names = [name * 40 for name in "abc"]
+    run = with_samples(run, *((name, f"lib{name}.so", range(890, 990, 3)) for name in names))
+    found = findings_of(run)["launch-bound"]
+    assert found.advice.count("33 % ") == 3
+    screen = " ".join(verdict_of(analysis_of(run), [Path("run")]).split())
+    assert ("[...]" in screen, found.advice[-60:] in screen, "in `ccc" in screen) == (False, True, False)
 
 
 def test_waits_are_named_of_the_ranks_and_iterations_that_are_counted() -> None:

@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.compute_times import shared_compute
-from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.framework import Framework, Words
 from nsys2prv.analysis.facts.thresholds import NEARLY_ALL
 
 LAUNCH_LESS = Words(
@@ -28,6 +28,12 @@ PROCESSES = Words(
     jax="start one for each GPU (jax.distributed.initialize), as threads of one process share locks of the driver",
     cuda="start one for each GPU, as threads of one process share locks of the driver",
 )
+
+
+def other_ways(framework: Framework) -> str:
+    """Return the part of LAUNCH_LESS on ways after CUDA graphs, where it names how to make these."""
+    rest = LAUNCH_LESS.of(framework).partition("), ")[2]
+    return f", {rest.removesuffix('.')}" if rest else ""
 
 
 def advice_on_processes(case: Case) -> str:

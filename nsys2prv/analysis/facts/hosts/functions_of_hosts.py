@@ -74,7 +74,8 @@ class Seen(NamedTuple):
     """The functions that samples of hosts show: their files and shares, how many samples, and the words on them.
 
     The words are empty where no function has a share worth saying. Shares of all samples (of 1): `computing` what a
-    device can compute, in the `interpreter` of Python, and in it `collecting` garbage; `compiling` kernels.
+    device can compute, in the `interpreter` of Python, and in it `collecting` garbage; `compiling` kernels. `others`:
+    the part of the words on functions after the first one.
     """
 
     samples: int = 0
@@ -84,6 +85,7 @@ class Seen(NamedTuple):
     interpreter: float = 0.0
     collecting: float = 0.0
     compiling: float = 0.0
+    others: str = ""
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -179,8 +181,11 @@ def _seen(samples: pl.DataFrame, what: str) -> Seen:
     if not said:
         files = _shares(samples, "file").head(IN_TEXT)
         said = _listed(files["share"].to_list(), [_module_said(file or "?") for file in files["file"]])
-    text = f"of the {count:,} {what} {said}{_of_random_numbers(shares)}" if said else ""
-    return Seen(count, named, text, *(_share_of(shares, chosen) for chosen in _KINDS))
+    if not said:
+        return Seen(count, named, "", *(_share_of(shares, chosen) for chosen in _KINDS))
+    others = "".join(said[1:])
+    text = f"of the {count:,} {what} {said[0]}{others}{_of_random_numbers(shares)}"
+    return Seen(count, named, text, *(_share_of(shares, chosen) for chosen in _KINDS), others)
 
 
 def _share_of(shares: pl.DataFrame, chosen: pl.Expr) -> float:
@@ -225,9 +230,9 @@ def _shares(samples: pl.DataFrame, *by: str) -> pl.DataFrame:
     return shares.sort("share", *by, descending=[True, *(False for _ in by)])
 
 
-def _listed(shares: list[float], names: list[str]) -> str:
-    """Return `31 % are in f, 16 % in g`; nothing where the largest share is too small."""
+def _listed(shares: list[float], names: list[str]) -> list[str]:
+    """Return `31 % are in f`, `, 16 % in g`; nothing where the largest share is too small."""
     if not shares or shares[0] < NAMED_FUNCTION.value:
-        return ""
+        return []
     enough = [n for n, share in enumerate(shares[:IN_TEXT]) if share >= NAMED_TOO.value]
-    return ", ".join(f"{100 * shares[n]:.0f} % {'are ' * (n == 0)}in {names[n]}" for n in enough)
+    return [f"{', ' * (n > 0)}{100 * shares[n]:.0f} % {'are ' * (n == 0)}in {names[n]}" for n in enough]
