@@ -9,7 +9,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.hosts.chief_gap import ChiefGap, chief_gap, seen_in_gap, where_text
+from nsys2prv.analysis.facts.hosts.chief_gap import ChiefGap, chief_gap_of_long, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.code_loading import advice_on_loading, long_ones_load
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.garbage import advice_on_garbage, garbage_collection
@@ -29,6 +29,8 @@ OTHER_WORK = Words(
 HOST_WORK = Words(
     general="checkpoints, logs, results that are written, {garbage}, or code that is compiled again. Move it to "
     "another process",
+    pytorch="checkpoints, logs, {garbage}, code that is compiled again, or a new epoch, for which a DataLoader starts "
+    "its processes (persistent_workers=True keeps them). Move it to another process",
     cuda="checkpoints, logs, results that are written, or memory that is allocated. Move it to another thread",
 )
 LARGER_INPUT = Words(
@@ -57,7 +59,7 @@ def long_iterations(case: Case) -> Iterator[Finding]:
         return
     length = float(long.found["ns"].mean() or 0)  # type: ignore[arg-type]
     of_host = starving > computing
-    gap = chief_gap(case, long.spans) if of_host else None
+    gap = chief_gap_of_long(case) if of_host else None
     seen = seen_in_gap(case, gap, long.spans) if of_host else Seen()
     cause, advice = _cause(case, of_host, gap, seen)
     yield Finding(

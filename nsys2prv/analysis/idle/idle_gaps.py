@@ -15,7 +15,7 @@ from nsys2prv.model.schemas import to_schema
 
 # `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
 # most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main
-# thread that was open when the gap began.
+# thread for most of the gap (null: none).
 IDLE_GAPS = {
     "rank": pl.Int64(),
     "host": pl.String(),
@@ -53,7 +53,7 @@ def longest_gaps(run: Run, main: pl.DataFrame, work: pl.DataFrame, window: Spans
     table = (
         found.join(devices, on="device")
         .join(_longest_calls(found, _delaying_calls(run.calls, found)), on="gap", how="left")
-        .join(open_ranges(found, main), on="gap", how="left")
+        .join(_longest_ranges(found, main), on="gap", how="left")
         .with_columns(pl.col("call_ns").fill_null(0), start_ns="start")
     )
     ordered = table.sort("rank", "host", "gpu", "idle_ns", "start", descending=[False, False, False, True, False])
@@ -133,7 +133,40 @@ def _longest_calls(idle: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     return first.select("gap", pl.col("kind").cast(pl.String), "call_ns", call="name")
 
 
-def open_ranges(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+def _longest_ranges(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return gap and range: the text of the innermost range that is open longest in a gap; none open longer than none.
+
+    `idle`: gap (in order), task, start and end; `ranges`: RANGES.
+    """
+    by_text = ranges_in_gaps(idle, ranges).group_by("gap", "range").agg(pl.col("ns").sum())
+    longest = by_text.sort("gap", "ns", "range", descending=[False, True, False], nulls_last=True)
+    return longest.unique("gap", keep="first", maintain_order=True).select("gap", "range")
+
+
+def ranges_in_gaps(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
+    """Return gap, range and `ns`: how long the innermost range that is open has each text, null where none is open.
+
+    A text may come several times. `idle`: gap (in order), task, start and end; `ranges`: RANGES.
+    """
+    touching = _overlapping_intervals(idle, ranges)
+    changes = [
+        idle.select("gap", "task", at="start"),
+        *(touching.filter(_inside(c)).select("gap", "task", at=c) for c in ("start", "end")),
+    ]
+    pieces = pl.concat(changes).unique().sort("gap", "at").rename({"at": "start"})
+    pieces = pieces.join(idle.select("gap", until="end"), on="gap", maintain_order="left")
+    ends = pl.col("start").shift(-1).over("gap").fill_null(pl.col("until"))
+    pieces = pieces.with_columns(end=ends).drop("until").rename({"gap": "of"}).with_row_index("gap")
+    inner = pieces.join(_open_ranges(pieces, ranges), on="gap", how="left", maintain_order="left")
+    return inner.select(gap="of", range="range", ns=pl.col("end") - pl.col("start"))
+
+
+def _inside(time: str) -> pl.Expr:
+    """Return True where a time lies inside a gap (see _overlapping_intervals)."""
+    return pl.col(time).is_between("low", "high", closed="none")
+
+
+def _open_ranges(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
     """Return gap and range: the text of the innermost range that is open when a gap begins.
 
     `idle`: gap (in order), task and start; `ranges`: RANGES.

@@ -58,6 +58,13 @@ def test_a_few_long_iterations_are_named_with_what_is_in_them(line: str, cause: 
     assert found.cost_ns / 1e6 == pytest.approx(3 * 20 / 13, rel=0.02)
 
 
+def test_the_place_where_long_iterations_idle_is_that_of_what_they_have_more() -> None:
+    """The device idles for 4 ms between `a` and `b` in each iteration, and in long ones for 20 ms after `b`, too."""
+    usual = "k:a @0 5-400, k:b @800 805-999"
+    run = program(f"0| {usual}", steps=13, longer=LONGER)
+    assert "in them after `b` and before `a` (nearly all of that time)" in findings_of(run)["long-iterations"].advice
+
+
 @pytest.mark.parametrize("usual", [USUAL, f"{USUAL}, cuda:cuLibraryLoadData 998-999"])
 def test_code_that_is_loaded_elsewhere_does_not_make_iterations_long(usual: str) -> None:
     """It is loaded before the pause, or in all iterations."""

@@ -205,6 +205,8 @@ def test_attention_that_is_compiled_for_each_length_is_named() -> None:
     [
         ("k:a @0 5-100, k:b @800 805-990", "after `a` and before `b` (nearly all of that time): record"),
         ("k:a @0 5-100, sample 100-800, k:b @800 805-990", "does in `sample` after `a` and before `b` (nearly all"),
+        # Its range is open when the device runs dry, and closed for most of the time after that.
+        ("k:a @0 5-100, sample 50-250, k:b @800 805-990", "host does after `a` and before `b` (nearly all"),
         ("k:a @0 5-100, k:b @500 505-600, k:c @990 991-995", "host does after `a` and before `b` (50 % of that time)"),
         ("k:a @0 5-100, k:b @400 405-500, k:c @720 725-800", "does between launches: record"),
     ],

@@ -11,14 +11,14 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.thresholds import FEWEST_SAMPLES, NEARLY_ALL, ONE_PLACE, PART_PLACE, RUNS_THERE
 from nsys2prv.analysis.frames import tasks_of_devices
-from nsys2prv.analysis.idle.idle_gaps import activities_around, open_ranges
+from nsys2prv.analysis.idle.idle_gaps import activities_around, ranges_in_gaps
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import Spans, union
 from nsys2prv.model.words import short
 
 
 class ChiefGap(NamedTuple):
-    """Idle times of devices between two activities: the names of these, and the innermost range that is mostly open.
+    """Idle times of devices between two activities: the names of these, and the innermost range for most of that time.
 
     `range`: empty without one; `share`: their part (of 1) of the time without launched work; `spans`: the idle times in
     ns of the trace.
@@ -46,6 +46,18 @@ def chief_gap(case: Case, covered: Spans) -> ChiefGap | None:
     return _chief(case, _gaps(case, covered), ONE_PLACE.value)
 
 
+def chief_gap_of_long(case: Case) -> ChiefGap | None:
+    """Return where at least half of the time without launched work lies that long iterations have more than others.
+
+    What launches leave between them in each iteration makes none of them long.
+    """
+    long, usual = (_gaps(case, covered) for covered in (case.long_steps.spans, case.usual_time()))
+    count = case.long_steps.found.height
+    others = max(case.long_steps.lengths.height - count, 1)
+    by_place = usual.group_by("after", "before").agg(usual=pl.col("ns").sum() * count / others)
+    return _chief(case, long, ONE_PLACE.value, usual=by_place)
+
+
 def idle_places(case: Case, covered: Spans, long_ns: float) -> IdlePlaces:
     """Return where a host that launches too slowly loses most.
 
@@ -55,14 +67,23 @@ def idle_places(case: Case, covered: Spans, long_ns: float) -> IdlePlaces:
     return IdlePlaces(_chief(case, gaps, PART_PLACE.value, long_ns), _range(case, gaps))
 
 
-def _chief(case: Case, gaps: pl.DataFrame, least_share: float, least_ns: float = 0) -> ChiefGap | None:
-    """Return the place with most of the idle times of `least_ns` or more; None if its share of all is too small."""
-    total = int(gaps["ns"].sum())
+def _chief(
+    case: Case, gaps: pl.DataFrame, least_share: float, least_ns: float = 0, usual: pl.DataFrame | None = None
+) -> ChiefGap | None:
+    """Return the place with most of the idle times of `least_ns` or more; None if its share of all is too small.
+
+    `usual`: by place (after, before) how much of them (ns) does not count, as it comes in other iterations, too.
+    """
+    place = ["after", "before"]
+    known = pl.DataFrame(schema=dict.fromkeys(place, pl.String) | {"usual": pl.Float64}) if usual is None else usual
+    sums = gaps.group_by(place).agg(all=pl.col("ns").sum(), ns=pl.col("ns").filter(pl.col("ns") >= least_ns).sum())
+    more = (pl.col("all", "ns") - pl.col("usual").fill_null(0)).clip(lower_bound=0)
+    by_place = sums.join(known, on=place, how="left").select(*place, more).sort("ns", *place)
+    total = float(by_place["all"].sum())
     gaps = gaps.filter(pl.col("ns") >= least_ns)
-    by_place = gaps.group_by("after", "before").agg(pl.col("ns").sum()).sort("ns", "after", "before")
-    if by_place.is_empty() or by_place["ns"][-1] < least_share * total:
+    if by_place.is_empty() or by_place["ns"][-1] < max(least_share * total, 1):
         return None
-    after, before, ns = by_place.row(-1)
+    after, before, _, ns = by_place.row(-1)
     between = gaps.filter(pl.col("after") == after, pl.col("before") == before)
     start, length = (between[c].to_numpy() for c in ("start", "ns"))
     return ChiefGap(after, before, _range(case, between), ns / total, union(start, start + length))
@@ -107,12 +128,12 @@ def _gaps(case: Case, covered: Spans) -> pl.DataFrame:
 
 
 def _range(case: Case, gaps: pl.DataFrame) -> str:
-    """Return the text of the innermost range, with `#` for numbers, that is open in most of some idle times.
+    """Return the text of the innermost range, with `#` for numbers, for most of some idle times.
 
     The range of an iteration says nothing: empty for it.
     """
     numbered = gaps.sort("task", "start").with_row_index("gap").with_columns(end=pl.col("start") + pl.col("ns"))
-    ranges = open_ranges(numbered, case.analysis.main_ranges).join(numbered.select("gap", "ns"), on="gap")
+    ranges = ranges_in_gaps(numbered, case.analysis.main_ranges).drop_nulls("range")
     by_text = ranges.group_by(text=pattern_of(pl.col("range"))).agg(pl.col("ns").sum()).sort("ns", "text")
     mostly = by_text.filter(
         pl.col("ns") >= ONE_PLACE.value * int(gaps["ns"].sum()),
