@@ -29,7 +29,7 @@ from nsys2prv.model.schemas import to_schema
 # device to free some; `system`: the thread that launched next was in a call of the operating system, such as `poll`,
 # and waited for no other thread of its process; `synchronized`: the device became idle while its host waited for it, up
 # to the length of that wait, or of a row of waits: the host could have launched meanwhile; `launching`: the rest.
-# `longest`: the longest of these times, and `at` its begin.
+# `longest`: the longest of these times, and `at` its begin; `pause`: the most of `launching` in one idle time.
 STARVED = {
     "device": pl.Int64(),
     "repeat": pl.Int64(),
@@ -41,6 +41,7 @@ STARVED = {
     "launching": pl.Int64(),
     "longest": pl.Int64(),
     "at": pl.Int64(),
+    "pause": pl.Int64(),
 }
 PARTS = ("load", "allocating", "system", "synchronized", "launching")
 # True for the calls (CALLS) in which a thread allocates, frees, maps or pins memory.
@@ -208,11 +209,11 @@ def _by_iteration(gaps: pl.DataFrame, begins: pl.DataFrame, devices: pl.Series) 
     sums = (
         named.filter("steady")
         .group_by(by, maintain_order=True)
-        .agg(pl.col(*PARTS).sum(), longest=length.max(), at=at_longest(length))
+        .agg(pl.col(*PARTS).sum(), longest=length.max(), at=at_longest(length), pause=pl.col("launching").max())
     )
     if begins.height:
         steady = (
             devices.alias("device").to_frame().join(begins.filter("steady").select("repeat", "number"), how="cross")
         )
-        sums = steady.join(sums, on=by, how="left").with_columns(pl.col(*PARTS).fill_null(0))
+        sums = steady.join(sums, on=by, how="left").with_columns(pl.col(*PARTS, "pause").fill_null(0))
     return to_schema(sums, STARVED)

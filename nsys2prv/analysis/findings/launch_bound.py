@@ -22,7 +22,6 @@ from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_wait
 from nsys2prv.analysis.facts.hosts.long_calls import advice_on_repeated_calls
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies_data, waits_by_rank, waits_more
-from nsys2prv.analysis.facts.starved import PARTS
 from nsys2prv.analysis.facts.thresholds import (
     GAP,
     LEAST_WAITING,
@@ -202,14 +201,12 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
 
 
 def _single_gaps(case: Case) -> float:
-    """Return the share of the time before launches that is in one idle time of each iteration, at least; else 0."""
+    """Return the share of the time before launches that is in one idle time of each iteration; 0 without these."""
     if not case.analysis.window.iterations:
         return 0.0
-    others = pl.sum_horizontal(*PARTS) - pl.col("launching")
-    single = (pl.col("longest") - others).clip(lower_bound=0)
     usually = (
         case.usual_starved()
         .group_by("device", maintain_order=True)
-        .agg(single=usual(single), launching=usual(pl.col("launching")))
+        .agg(single=usual(pl.col("pause")), launching=usual(pl.col("launching")))
     )
     return float(usually.select(pl.col("single").sum() / pl.col("launching").sum().clip(lower_bound=1)).item() or 0)

@@ -33,6 +33,14 @@ def test_many_short_kernels_with_waits_between_make_no_graph(waits: tuple[int, .
     assert "waits of the host" not in of_two, "1.5 times on average"
 
 
+def test_a_pause_with_most_of_the_time_is_no_matter_of_launches() -> None:
+    """Short kernels leave gaps of 2 ms, a wait of the host costs 2 ms, and the host does other things for 3 ms."""
+    short = ", ".join(f"k @{at} {at + 1}-{at + 2}" for at in range(0, 400, 2))
+    line = f"{short}, k @400 402-652, wait 402-653, k @850 851-852, k @1152 1153-1499"
+    found = findings_of(program(f"0| {line}", every=1500))
+    assert ("launch-bound" in found, "host-bound" in found) == (False, True)
+
+
 def test_a_screen_without_room_leaves_out_samples_and_not_what_to_do() -> None:
     """A pause in each iteration, waits for the device, and samples of three functions with long names."""
     kernels = [f"k @{at - 1} {at}-{at + 2}" for at in range(5, 880, 3)]
