@@ -68,6 +68,9 @@ STRAY = Threshold(0.5, "of the time at home", "a rank that works on two GPUs ali
 SHORT_KERNEL = Threshold(
     30_000, "ns", "a launch with its framework costs the host 10 to 30 us: a host stays ahead of longer ones"
 )
+ALIKE_LENGTHS = Threshold(
+    2.0, "times the median", "nine in ten kernels are no longer: their median says how long they are"
+)
 ALL_ALONG = Threshold(0.8, "of the tenths of a window", "a start-up allocates in the first ones")
 MANY_OPERATIONS = Threshold(64, "kernels an iteration", "layers and buckets that are short as well are fewer")
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")

@@ -19,8 +19,8 @@ from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_
 from nsys2prv.analysis.facts.hosts.code_loading import common_loading
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes, other_ways
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
-from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, longest_host_wait
-from nsys2prv.analysis.facts.hosts.long_calls import advice_on_repeated_calls
+from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, lengths_of_kernels, longest_host_wait
+from nsys2prv.analysis.facts.hosts.long_calls import LongLaunches, advice_on_repeated_calls, long_launches
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.facts.thresholds import (
     GAP,
@@ -64,7 +64,9 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     devices = max(case.run.work.filter(pl.col("kind") != COPY)["device"].n_unique(), 1)
     a_device = max(int(kernels["count"][0]) / case.step_count / devices, 1)
     median, gap = float(kernels["kernel_p50_ns"][0]), mean / a_device
-    of_short = median < SHORT_KERNEL.value and gap < GAP.value and _single_gaps(case) < ONE_PAUSE.value
+    long = long_launches(case, mean)
+    pause = max(_single_gaps(case), 0.0 if long is None else long.share)
+    of_short = median < SHORT_KERNEL.value and gap < GAP.value and pause < ONE_PAUSE.value
     places = _places(case, of_short, gap)
     seen = seen_in_gap(case, places.gap, case.usual_time())
     in_few = "" if of_short else starved_in_few(case, "launching")
@@ -156,12 +158,20 @@ def _of_launches(
     # The waits of a host for these are theirs.
     first = _advice_on_blocking(case) or advice_on_shared_norms(case) or _advice_on_waits(case, kernels)
     first += advice_on_repeated_calls(case, starved)
+    where = _advice_on_long(long_launches(case, starved)) or _advice_on_places(places, seen)
     single = round(kernels) == 1
-    many = f"{kernels:,.0f} kernel{'s' * (not single)} of {median / 1000:.1f} us leave{'s' * single}"
+    many = f"{kernels:,.0f} kernel{'s' * (not single)}{lengths_of_kernels(case, median)} leave{'s' * single}"
     return (
         f"Launch-bound: {many} the device without work",
-        f"{advice_on_processes(case)}{_advice_on_places(places, seen)}{first}{loops}{launch_less}",
+        f"{advice_on_processes(case)}{where}{first}{loops}{launch_less}",
     )
+
+
+def _advice_on_long(found: LongLaunches | None) -> str:
+    """Return advice on long launching calls; empty without any."""
+    if found is None:
+        return ""
+    return f"For {100 * found.share:.0f} % of that time the host is in {found.text}: {found.advice} "
 
 
 def _of_graphs(case: Case) -> str:

@@ -245,6 +245,51 @@ def test_the_long_call_of_a_pause_is_named(calls: str, named: str, advice: str) 
         assert "(warm up)" in findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"].advice
 
 
+@pytest.mark.parametrize(
+    ("until", "title", "advice"),
+    [
+        (750, "the host is in 6 calls of `cudaLaunchKernel` for 6.42 ms", "had been launched before"),
+        (300, "the host is busy between launches", "does between one `a` and the next"),
+    ],
+)
+def test_long_launches_are_named_with_their_reason(until: int, title: str, advice: str) -> None:
+    """A call launches a kernel that ran before, and returns when the device has idled for long."""
+    others = "cuda:cudaLaunchKernel 0-1, k:a @0 5-100, cuda:cudaLaunchKernel 755-756, k:a @755 760-990"
+    run = program(f"0| {others}, cuda:cudaLaunchKernel 100-{until}, k:a @100 102-110")
+    found = findings_of(run)["host-bound"]
+    assert (title in found.title, advice in found.advice) == (True, True), found
+
+
+def test_a_long_launch_of_a_kernel_that_is_new_may_load_its_code() -> None:
+    others = "cuda:cudaLaunchKernel 0-1, k:a @0 5-100, cuda:cudaLaunchKernel 755-756, k:a @755 760-990"
+    run = program(f"0| {others}, cuda:cudaLaunchKernel 100-750, k:b @100 102-110", steps=1)
+    found = findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"]
+    assert "the host is in 1 call of `cudaLaunchKernel` for 6.42 ms" in found.title
+    assert "CUDA_MODULE_LOADING=EAGER" in found.advice
+
+
+def test_long_launches_beside_many_short_ones_are_named_in_the_advice() -> None:
+    kernels = ", ".join(f"cuda:L {at - 1}-{at}, k @{at - 1} {at}-{at + 2}" for at in range(5, 695, 3))
+    run = program(f"0| {kernels}, cuda:cudaLaunchKernel 695-795, k @695 697-699, k @798 799-990")
+    advice = findings_of(run)["launch-bound"].advice
+    assert advice.startswith("For 28 % of that time the host is in 6 calls of `cudaLaunchKernel`: their kernels")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "said"),
+    [
+        ((2,), "of 20.0 us leave"),
+        ((1, 1, 16), ", 67 % of them shorter than the 50.0 us from launch to launch, leave"),
+    ],
+)
+def test_the_title_on_launches_has_the_length_of_kernels_where_they_are_alike(
+    lengths: tuple[int, ...], said: str
+) -> None:
+    begins = [at + more for at in range(0, 990, 30) for more in (0, 5, 10)]
+    kernels = [f"k @{at} {at + 1}-{at + 1 + lengths[n % len(lengths)]}" for n, at in enumerate(begins)]
+    assert said in findings_of(program(f"0| {', '.join(kernels)}"))["launch-bound"].title
+
+
 @pytest.mark.parametrize("family", ["cpu_samples", "python_samples"])
 def test_samples_of_the_host_that_are_there_are_not_to_be_recorded(family: str) -> None:
     for line, name, how in (

@@ -23,9 +23,10 @@ from nsys2prv.analysis.facts.hosts.long_calls import (
     advice_on_long_call,
     calls_meanwhile,
     long_call,
+    long_launches,
 )
 from nsys2prv.analysis.facts.hosts.round_trips import advice_on_round_trips
-from nsys2prv.analysis.facts.thresholds import COMPUTING, IN_COPIES
+from nsys2prv.analysis.facts.thresholds import COMPUTING, IN_COPIES, ONE_PLACE
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.model.device_kinds import DeviceKind
@@ -47,6 +48,7 @@ def busy_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few
         _launches_for_many(case)
         or _in_blocking_copies(case, starved)
         or _loads_code(case)
+        or _in_long_launches(case, starved)
         or _in_long_call(case, starved, places)
         or _busy_between_launches(case, places, seen, in_few)
     )
@@ -81,6 +83,17 @@ def _loads_code(case: Case) -> Told | None:
     return (
         f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, {why}, and the device has no work",
         f"{advice_on_processes(case)}{advice_on_loading(case)}",
+    )
+
+
+def _in_long_launches(case: Case, starved: float) -> Told | None:
+    """Tell of long launching calls, if the host is in them for most of the time."""
+    found = long_launches(case, starved)
+    if found is None or found.share < ONE_PLACE.value:
+        return None
+    return (
+        f"Host-bound: the host is in {found.text} for {text_ms(found.ns)}, and the device has no work",
+        f"{advice_on_processes(case)}These calls are long: {found.advice}",
     )
 
 

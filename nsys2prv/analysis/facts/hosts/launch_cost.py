@@ -1,4 +1,4 @@
-"""The cost of launches: time in which devices have nothing launched, or wait for ranks that have not launched."""
+"""The cost of launches: time in which devices have nothing launched, or wait for ranks; the lengths of kernels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.thresholds import ALIKE_LENGTHS, NEARLY_ALL
 from nsys2prv.analysis.frames import NCCL
 
 
@@ -42,3 +43,21 @@ def longest_host_wait(case: Case) -> float:
     """Return how long the host waits (ns of an iteration) that waits longest of those that use a device."""
     using = {case.run.rank(task) for task in case.run.work["task"].unique()}
     return max((ns for rank, ns in case.host_waits.items() if rank in using), default=0.0)
+
+
+def lengths_of_kernels(case: Case, median: float) -> str:
+    """Return words on the lengths of the kernels of the window, to follow their number. `median`: of these (ns).
+
+    It says little where they are unlike each other. Then it is how many are shorter than the median time between two
+    launches of a thread: a host that only launches is no faster. A CUDA graph launches many at once.
+    """
+    lengths = case.kernels["ns"]
+    if (lengths.quantile(NEARLY_ALL.value, "nearest") or 0) <= ALIKE_LENGTHS.value * median:
+        return f" of {median / 1000:.1f} us"
+    launches = case.kernels.select("caller_row", "launched").drop_nulls().unique().sort("caller_row", "launched")
+    apart = launches.select(pl.col("launched").diff().over("caller_row")).to_series().drop_nulls()
+    if launches.height < NEARLY_ALL.value * lengths.len() or apart.is_empty():
+        return f", half of them shorter than {median / 1000:.1f} us,"
+    every = float(apart.median() or 0)  # type: ignore[arg-type]
+    share = float((lengths < every).mean() or 0)  # type: ignore[arg-type]
+    return f", {100 * share:.0f} % of them shorter than the {every / 1000:.1f} us from launch to launch,"

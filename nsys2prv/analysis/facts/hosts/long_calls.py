@@ -9,7 +9,8 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.launchers import calls_in_gaps
-from nsys2prv.analysis.facts.thresholds import LONG_CALL, ONE_PLACE, PART_PLACE
+from nsys2prv.analysis.facts.thresholds import BLOCKED, LONG_CALL, ONE_PLACE, PART_PLACE
+from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
 from nsys2prv.model.device_kinds import DeviceKind
@@ -40,6 +41,17 @@ KEEP = "Call it once before the loop, and keep what it makes or returns (streams
 MAKING_OR_ASKING = r"(Stream|Event|Ctx)(Create|Destroy)|^cu(da)?(MemGetInfo|GetDeviceProp|DeviceGetAttr)"
 
 
+# A kernel is loaded when it is launched for the first time (CUDA programming guide, lazy loading).
+FIRST_LAUNCH = (
+    "a first launch loads the code of its kernel (launch kernels of all shapes once before the loop, or set "
+    "CUDA_MODULE_LOADING=EAGER); or the profiler stored what it had recorded, which a run without it does not do."
+)
+LATER_LAUNCH = (
+    "their kernels had been launched before, so that no code was loaded. Most likely the profiler stored records, "
+    "which a run without it does not do: record less (nsys profile --sample=none), and compare."
+)
+
+
 class LongCall(NamedTuple):
     """A call of CUDA, by its name, and the time in which hosts are in it while a device has no work.
 
@@ -61,6 +73,55 @@ def long_call(case: Case, starved: float) -> LongCall | None:
         return None
     name, ns, calls, each = by_name.row(0)
     return LongCall(name, each) if ns >= LONG_CALL.value * calls else None
+
+
+class LongLaunches(NamedTuple):
+    """Launching calls of BLOCKED or more during which a device has no work.
+
+    `name`: of most of that time; `count`: how many; `ns`: that time (of an iteration, the mean of the devices);
+    `share`: of the time with nothing launched; `later`: True if each had launched its kernel before.
+    """
+
+    name: str
+    count: int
+    ns: float
+    share: float
+    later: bool
+
+    @property
+    def text(self) -> str:
+        """Return the words for them: `2 calls of `cudaLaunchKernel``."""
+        return f"{self.count} call{'s' * (self.count > 1)} of `{self.name}`"
+
+    @property
+    def advice(self) -> str:
+        """Return why they are long, and what to do, to follow their name and a colon."""
+        return LATER_LAUNCH if self.later else FIRST_LAUNCH
+
+
+def long_launches(case: Case, starved: float) -> LongLaunches | None:
+    """Return the long launching calls, if these fill PART_PLACE of the time in which a device has nothing launched.
+
+    `starved`: that time (ns of an iteration, the mean).
+    """
+    is_long = pl.col("end") - pl.col("start") >= BLOCKED.value
+    chosen = (pl.col("kind") == "cuda") & text_contains("name", LAUNCHING[DeviceKind.COMPUTE]) & is_long
+    by_name = calls_meanwhile(case, chosen)
+    ns = float(by_name["each_ns"].sum())
+    if by_name.is_empty() or ns < PART_PLACE.value * starved:
+        return None
+    calls = case.run.calls.filter(chosen).select("row", launched="start")
+    return LongLaunches(
+        str(by_name["name"][0]), int(by_name["calls"].sum()), ns, min(ns / starved, 1.0), _launch_again(case, calls)
+    )
+
+
+def _launch_again(case: Case, calls: pl.DataFrame) -> bool:
+    """Return True if no call (row, launched) of some launches a kernel for the first time in its process."""
+    kernels = case.run.work.filter(pl.col("kind") != COPY).select("task", "name", "launched", row="caller_row")
+    first = kernels.group_by("task", "name").agg(first=pl.col("launched").min())
+    own = kernels.join(calls, on=["row", "launched"], how="semi").join(first, on=["task", "name"])
+    return own.height > 0 and bool((own["launched"] > own["first"]).all())
 
 
 def advice_on_repeated_calls(case: Case, starved: float) -> str:

@@ -10,7 +10,7 @@ from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.hosts.code_loading import advice_on_compiling
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.garbage import advice_on_garbage, garbage_collection
-from nsys2prv.analysis.facts.hosts.long_calls import KEEP
+from nsys2prv.analysis.facts.hosts.long_calls import FIRST_LAUNCH, KEEP
 from nsys2prv.analysis.facts.thresholds import MOST_OF_DELAY
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
@@ -19,11 +19,6 @@ from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
 
-# A kernel is loaded when it is launched for the first time (CUDA programming guide, lazy loading).
-FIRST_LAUNCH = (
-    "a first launch loads the code of its kernel (launch kernels of all shapes once before the loop, or set "
-    "CUDA_MODULE_LOADING=EAGER); or the profiler stored what it had recorded, which a run without it does not do."
-)
 ALLOCATE_BEFORE = "keep memory from iteration to iteration, and allocate what is needed before the loop."
 # Calls that wait for the device, as copies may: they are long where it is late.
 WAITING_CALLS = f"{CALL_THAT_WAITS}|Query|{LAUNCHING[DeviceKind.COPY]}"
