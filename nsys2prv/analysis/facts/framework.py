@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -61,8 +62,14 @@ class Words(NamedTuple):
 
 
 def framework_of(run: Run) -> Framework:
-    """Return the framework of a run: that of most kernels, else of its threads, its ranges, or its processes."""
-    return _of_kernels(run) or _of_threads(run) or _of_ranges(run) or _of_processes(run)
+    """Return the framework of a run: that of most kernels, else of its threads, its ranges, or its processes.
+
+    Of a process that may have any, few kernels tell it if they are all of one framework: libraries launch the others.
+    """
+    counts = _launches(run)
+    known = _of_kernels(run, counts) or _of_threads(run) or _of_ranges(run) or _of_processes(run)
+    seen = [framework for framework in KERNELS if counts[framework]]
+    return seen[0] if known is Framework.UNKNOWN and len(seen) == 1 else known
 
 
 def is_python(process: str) -> bool:
@@ -70,7 +77,13 @@ def is_python(process: str) -> bool:
     return PYTHON in process.lower()
 
 
-def _of_kernels(run: Run) -> Framework | None:
+def _of_kernels(run: Run, counts: Mapping[Framework, int]) -> Framework | None:
+    most = max(counts, key=lambda framework: counts[framework])
+    return most if counts[most] > LEAST_SHARE * run.work.filter(pl.col("kind") == KERNEL).height else None
+
+
+def _launches(run: Run) -> dict[Framework, int]:
+    """Return how many kernels of a run have names of each framework."""
     name = pl.col("name").cast(pl.String)
     by_name = run.work.select("kind", "name").filter(pl.col("kind") == KERNEL).group_by("name").len()
     # XLA's names of fusions are loose: those of PyTorch's compiler hold them, too.
@@ -81,8 +94,7 @@ def _of_kernels(run: Run) -> Framework | None:
         if framework in of_others:
             named = named.filter(~name.str.contains(of_others[framework]))
         counts[framework] = int(named["len"].sum())
-    most = max(counts, key=lambda framework: counts[framework])
-    return most if counts[most] > LEAST_SHARE * int(by_name["len"].sum()) else None
+    return counts
 
 
 def _of_threads(run: Run) -> Framework | None:

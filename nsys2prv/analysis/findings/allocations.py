@@ -23,8 +23,8 @@ FROM_DRIVER = Words(
     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Other libraries allocate by themselves: call them once before.",
     jax="Let JAX keep its memory: leave XLA_PYTHON_CLIENT_ALLOCATOR unset (`platform` asks the driver each time), and "
     "donate arrays that a step replaces (donate_argnums).",
-    cupy="Allocate once before the loop (out=, numba.cuda.device_array), and let CuPy's memory pool keep what it has "
-    "(leave out free_all_blocks()).",
+    cupy="Let CuPy's memory pool keep what it has: leave out cupy.cuda.set_allocator(None) and free_all_blocks(). In "
+    "the loop, write to arrays that are there (out=, numba.cuda.device_array before it).",
     cuda="Allocate once before the loop, also by handles of libraries (cublasCreate), or use a pool that keeps memory "
     "(cudaMallocAsync with cudaMemPoolAttrReleaseThreshold).",
 )

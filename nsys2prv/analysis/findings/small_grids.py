@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, KernelTime
 from nsys2prv.analysis.facts.devices.serial_streams import advice_on_streams
+from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import PRODUCTS
 from nsys2prv.analysis.facts.thresholds import (
     FEW_WARPS,
@@ -28,6 +30,19 @@ from nsys2prv.model.units import bytes_text, text_ms
 from nsys2prv.model.words import short
 
 MORE_BLOCKS = "Give the kernel more blocks (a larger batch, split-K, smaller tiles)"
+# Kernels with a block for each channel, of PyTorch's batch normalization of NCHW (ATen, native/cuda/Normalization.cuh).
+OF_CHANNELS = r"^batch_norm_(?:backward|collect_statistics)_kernel"
+CHANNELS_LAST = (
+    "Each channel has one block: convert the model and its input to channels last (memory_format=torch.channels_last), "
+    "whose kernels split a channel over blocks"
+)
+# Kernels of cuSOLVER, which have few blocks for a small matrix.
+OF_SOLVER = r"^(?:syev|gesv|getr|potr|geqr|orgqr|ormqr|ormtr|stedc|steqr|(?:row|column)_rotate)"
+BATCH = Words(
+    general="The kernel is of cuSOLVER, and its matrix is small: solve many matrices in one call (a batch)",
+    pytorch="The kernel is of cuSOLVER, and its matrix is small: solve all matrices in one call (torch.linalg.eigh, "
+    "svd and others take a batch)",
+)
 SIDE_BY_SIDE = "run independent kernels side by side on several streams"
 
 
@@ -80,14 +95,13 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
     on_path = case.on_path(pl.col("work").is_in(alone["work"].implode()))
     idle = KernelTime(case.of_device(float(by["lost"].sum())), on_path, case.unit)
     worst, ordered = by.row(0, named=True), advice_on_streams(case, alone)
+    more = _more_blocks(case, str(worst["name"]))
     yield Finding(
         "small-grids",
         f"Kernels with fewer blocks than the GPU has multiprocessors (`{short(worst['name'], 40)}`: {worst['blocks']} "
         f"of {worst['multiprocessors']}): {text_ms(idle.device_ns)} {case.unit} of idle multiprocessors",
         SMALL_GRIDS_SAVED.value * idle.saved_at_most,
-        f"{MORE_BLOCKS}, or {SIDE_BY_SIDE}."
-        if not ordered
-        else f"{ordered} Else {MORE_BLOCKS[0].lower()}{MORE_BLOCKS[1:]}.",
+        f"{more}, or {SIDE_BY_SIDE}." if not ordered else f"{ordered} Else {more[0].lower()}{more[1:]}.",
         evidence={
             "unused_ns": round(idle.device_ns),
             "kernels": by["name"].head(5).to_list(),
@@ -98,6 +112,13 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         cfg="basics/kernels_full_name",
         at_ns=int(worst["at"]),
     )
+
+
+def _more_blocks(case: Case, kernel: str) -> str:
+    """Return how a kernel, by its name, gets more blocks; it ends without a period."""
+    if re.match(OF_CHANNELS, kernel):
+        return CHANNELS_LAST
+    return BATCH.of(case.framework) if re.match(OF_SOLVER, kernel) else MORE_BLOCKS
 
 
 def _alone(chosen: pl.DataFrame, kernels: pl.DataFrame) -> pl.DataFrame:

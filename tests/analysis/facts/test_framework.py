@@ -58,6 +58,16 @@ def test_of_two_frameworks_that_of_most_kernels_counts() -> None:
     assert framework_of(run) == JAX
 
 
+def test_few_kernels_tell_it_if_they_are_all_of_one_framework() -> None:
+    """The rest are of libraries."""
+    rest = ", ".join(f"k:syevj @0 {at}-{at + 5}" for at in range(100, 990, 10))
+    python = "python3:7"
+    for more, framework in (("", PYTORCH), (", k:cupy_add @0 40-45", UNKNOWN)):
+        run = of(PYTORCH, f"0| k:KERNEL @0 5-10{more}, {rest}")
+        assert framework_of(run._replace(tasks=(run.tasks[0]._replace(name=python),))) == framework
+    assert framework_of(run._replace(tasks=(run.tasks[0]._replace(name="solver:7"),))) == CUDA
+
+
 def test_threads_ranges_and_processes_tell_it_where_kernels_do_not() -> None:
     run = program("0| k @0 5-990")
     assert framework_of(run._replace(row_labels=("python3 7", "pt_autograd_0 8"))) == PYTORCH

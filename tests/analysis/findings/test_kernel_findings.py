@@ -169,6 +169,20 @@ def test_grids_below_the_number_of_multiprocessors_are_named(blocks: int, named:
         assert found["small-grids"].advice.endswith("side by side on several streams.")
 
 
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        ("batch_norm_backward_kernel", "Each channel has one block: convert the model and its input to channels last"),
+        ("syevbj_batch_32x16", "solve many matrices in one call (a batch)"),
+    ],
+)
+def test_advice_on_small_grids_fits_the_kernel(kernel: str, says: str) -> None:
+    run = with_hardware(program("0| k @0 5-405, k @1 410-800"))
+    shape, name = pl.lit((33 << 32) + (1 << 16) + 1, pl.Int64), pl.lit(kernel, run.work["name"].dtype)
+    advice = findings_of(run._replace(work=run.work.with_columns(shape=shape, name=name)))["small-grids"].advice
+    assert (says in advice, "split-K" in advice) == (True, False)
+
+
 @pytest.mark.parametrize(("launched", "held_back"), [(1, True), (404, False)])
 def test_streams_whose_small_kernels_run_one_after_another_are_named(launched: int, held_back: bool) -> None:
     """The second kernel is of another stream. Launched at 4.04 ms it could not have begun beside the first one."""

@@ -73,19 +73,19 @@ _KINDS = (
 class Seen(NamedTuple):
     """The functions that samples of hosts show: their files and shares, how many samples, and the words on them.
 
-    The words are empty where no function has a share worth saying. Shares of all samples (of 1): `computing` what a
-    device can compute, in the `interpreter` of Python, and in it `collecting` garbage; `compiling` kernels. `others`:
-    the part of the words on functions after the first one.
+    The words are empty where no function has a share worth saying; `others` is their part on functions after the first
+    one. Shares of all samples (of 1): `computing` what a device can compute, in the `interpreter` of Python, and in it
+    `collecting` garbage; `compiling` kernels.
     """
 
     samples: int = 0
     functions: tuple[tuple[str, str, float], ...] = ()
     text: str = ""
+    others: str = ""
     computing: float = 0.0
     interpreter: float = 0.0
     collecting: float = 0.0
     compiling: float = 0.0
-    others: str = ""
 
     @property
     def evidence(self) -> dict[str, Any]:
@@ -182,10 +182,10 @@ def _seen(samples: pl.DataFrame, what: str) -> Seen:
         files = _shares(samples, "file").head(IN_TEXT)
         said = _listed(files["share"].to_list(), [_module_said(file or "?") for file in files["file"]])
     if not said:
-        return Seen(count, named, "", *(_share_of(shares, chosen) for chosen in _KINDS))
+        return Seen(count, named, "", "", *(_share_of(shares, chosen) for chosen in _KINDS))
     others = "".join(said[1:])
     text = f"of the {count:,} {what} {said[0]}{others}{_of_random_numbers(shares)}"
-    return Seen(count, named, text, *(_share_of(shares, chosen) for chosen in _KINDS), others)
+    return Seen(count, named, text, others, *(_share_of(shares, chosen) for chosen in _KINDS))
 
 
 def _share_of(shares: pl.DataFrame, chosen: pl.Expr) -> float:

@@ -78,12 +78,12 @@ def long_call(case: Case, starved: float) -> LongCall | None:
 class LongLaunches(NamedTuple):
     """Launching calls of BLOCKED or more during which a device has no work.
 
-    `name`: of most of that time; `count`: how many; `ns`: that time (of an iteration, the mean of the devices);
+    `name`: of most of that time; `calls`: how many; `ns`: that time (of an iteration, the mean of the devices);
     `share`: of the time with nothing launched; `later`: True if each had launched its kernel before.
     """
 
     name: str
-    count: int
+    calls: int
     ns: float
     share: float
     later: bool
@@ -91,7 +91,7 @@ class LongLaunches(NamedTuple):
     @property
     def text(self) -> str:
         """Return the words for them: `2 calls of `cudaLaunchKernel``."""
-        return f"{self.count} call{'s' * (self.count > 1)} of `{self.name}`"
+        return f"{self.calls} call{'s' * (self.calls > 1)} of `{self.name}`"
 
     @property
     def advice(self) -> str:
