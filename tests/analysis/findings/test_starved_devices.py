@@ -279,6 +279,7 @@ def test_long_launches_beside_many_short_ones_are_named_in_the_advice() -> None:
     ("lengths", "said"),
     [
         ((2,), "of 20.0 us leave"),
+        ((1, 1, 4), ", nearly all of them shorter than the 50.0 us from launch to launch, leave"),
         ((1, 1, 16), ", 67 % of them shorter than the 50.0 us from launch to launch, leave"),
     ],
 )

@@ -60,4 +60,5 @@ def lengths_of_kernels(case: Case, median: float) -> str:
         return f", half of them shorter than {median / 1000:.1f} us,"
     every = float(apart.median() or 0)  # type: ignore[arg-type]
     share = float((lengths < every).mean() or 0)  # type: ignore[arg-type]
-    return f", {100 * share:.0f} % of them shorter than the {every / 1000:.1f} us from launch to launch,"
+    part = "nearly all" if share >= NEARLY_ALL.value else f"{100 * share:.0f} %"
+    return f", {part} of them shorter than the {every / 1000:.1f} us from launch to launch,"
