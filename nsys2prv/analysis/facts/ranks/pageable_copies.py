@@ -13,11 +13,12 @@ from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.graph.critical_path import COPYING
 from nsys2prv.analysis.graph.host_labels import call_of
 from nsys2prv.analysis.interval_frames import whole_with_ns
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import LAUNCHING
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.units import text_ms
 
-_FROM_PAGEABLE = pl.col("memory").cast(pl.String).str.starts_with("Pageable").fill_null(False)
+_FROM_PAGEABLE = text_contains("memory", "^Pageable")
 
 
 def advice_on_pageable(case: Case, rank: int, cause: ChiefCause | None) -> str:
