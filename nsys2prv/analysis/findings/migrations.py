@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.thresholds import MEDIUM
+from nsys2prv.analysis.facts.thresholds import FAULT, MEDIUM
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.idle.idle_gaps import activities_around
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import Spans, difference, time_in
+from nsys2prv.intervals.spans import Spans, Times, difference, time_in
 from nsys2prv.model.units import text_ms
 
 ADVICE = (
@@ -24,10 +26,12 @@ TO_HOST = "Unified Device-to-Host"
 
 
 def migrations(case: Case) -> Iterator[Finding]:
-    """Yield the time in which pages migrate, and that of kernels which wait for them, of the device with most of it."""
+    """Yield the time in which pages migrate, and that of what waits for them, of the device with most of it.
+
+    Kernels wait for pages, and so does a host that touches one page after another while its device idles.
+    """
     spans = case.analysis.window.spans
-    unified = pl.col("name").cast(pl.String).str.starts_with("Unified")
-    moved = whole_with_ns(case.run.work.filter((pl.col("kind") == COPY) & unified), spans)
+    moved = whole_with_ns(case.run.work.filter(pl.col("kind") == COPY, text_contains("name", "^Unified")), spans)
     if moved.is_empty():
         return
     axis, others = axis_over(spans, len(case.run.devices)), case.run.work.filter(pl.col("kind") != COPY)
@@ -35,22 +39,22 @@ def migrations(case: Case) -> Iterator[Finding]:
     start, end = (axis.at(others["device"].to_numpy(), others[c].to_numpy()) for c in ("start", "end"))
     kernels = others.filter(pl.Series(time_in(pages, end) > time_in(pages, start), dtype=pl.Boolean))
     both = pl.concat([part.select("device", "start", "end") for part in (moved, kernels)])
-    migrating, waiting, time = (
-        float(axis.sums(covered_by(axis, part, "device", spans)).max()) / case.step_count
-        for part in (moved, kernels, both)
-    )
-    sizes, back = moved["bytes"].drop_nulls(), _idle_for_host(case)
+    migrating, waiting, time = (axis.sums(covered_by(axis, part, "device", spans)) for part in (moved, kernels, both))
+    sizes, idle = moved["bytes"].drop_nulls(), _idle_for_host(case)
+    back, cost = float(idle.max()) / case.step_count, float((time + idle).max()) / case.step_count
+    told = back >= MEDIUM.value * case.iteration_ns
+    waits = "and kernels and a host that wait for them" if told else "and kernels that wait for them"
     yield Finding(
         "migrations",
-        f"Managed memory migrates on demand: pages, and kernels that wait for them, take {text_ms(time)} {case.unit}",
-        time,
-        _of_host(back) * (back >= MEDIUM.value * case.iteration_ns) + ADVICE,
+        f"Managed memory migrates on demand: pages, {waits}, take {text_ms(cost)} {case.unit}",
+        cost,
+        _of_host(back) * told + ADVICE,
         evidence={
             "copies": moved.height,
             "bytes": round(sizes.sum() / case.step_count / len(case.run.devices)),
             "bytes_a_copy": round(float(sizes.to_numpy().mean())) if sizes.len() else None,
-            "migrating_ns": round(migrating),
-            "kernels_meanwhile_ns": round(waiting),
+            "migrating_ns": round(float(migrating.max()) / case.step_count),
+            "kernels_meanwhile_ns": round(float(waiting.max()) / case.step_count),
             "idle_between_pages_to_host_ns": round(back),
         },
         command="nsys2prv analyze RUN --show memory,kernels",
@@ -59,17 +63,18 @@ def migrations(case: Case) -> Iterator[Finding]:
     )
 
 
-def _idle_for_host(case: Case) -> float:
-    """Return how long a device idles from one page that goes to the host to the next (ns of an iteration), at most.
+def _idle_for_host(case: Case) -> Times:
+    """Return how long each device idles from one page that goes to the host to the next (ns).
 
-    Meanwhile the host works, or waits for a page that it touches.
+    Meanwhile the host waits for a page that it touches. Of a longer time, in which it works, too, FAULT counts.
     """
     axis, work = axis_over(case.analysis.window.spans, len(case.run.devices)), case.run.work
     idle = difference(axis.spread(case.analysis.window.spans), covered_by(axis, work, "device"))
     around = activities_around(work, axis, idle.end)
     between = around.select(pl.all_horizontal(pl.col("after", "before") == TO_HOST)).fill_null(False).to_series()
     chosen = between.to_numpy()
-    return float(axis.sums(Spans(idle.start[chosen], idle.end[chosen])).max()) / case.step_count
+    start, end = idle.start[chosen], idle.end[chosen]
+    return axis.sums(Spans(start, np.minimum(end, start + FAULT.value)))
 
 
 def _of_host(idle: float) -> str:

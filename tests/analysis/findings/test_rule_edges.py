@@ -145,8 +145,17 @@ def test_pages_that_the_host_faults_back_one_by_one_are_named(until: int, told: 
     line = ", ".join(["c:Unified_Host-to-Device @0 5-50", "k @0 20-100", *pages, f"k @0 {until}-998"])
     found = findings_of(program(f"0| {line}"))["migrations"]
     assert ("between pages that the host faults back" in found.advice) == told
+    assert ("and kernels and a host that wait for them" in found.title) == told
     idle = 90_000 * (len(pages) - 1)
     assert found.evidence["idle_between_pages_to_host_ns"] == pytest.approx(idle, rel=0.01)
+    assert found.cost_ns == pytest.approx(950_000 + 10_000 * len(pages) + idle, rel=0.01)
+
+
+def test_a_host_that_works_between_two_pages_does_not_wait_all_the_time() -> None:
+    """It touches a page each 2 ms, of which 0.2 ms count."""
+    pages = [f"c:Unified_Device-to-Host @0 {at}-{at + 1}" for at in (100, 301, 502, 703)]
+    found = findings_of(program(f"0| {', '.join(pages)}, k @0 704-998"))["migrations"]
+    assert found.evidence["idle_between_pages_to_host_ns"] == pytest.approx(3 * 200_000, rel=0.01)
 
 
 def test_blocks_and_multiprocessors_are_of_the_longest_kernel() -> None:
