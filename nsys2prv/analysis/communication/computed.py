@@ -13,13 +13,16 @@ from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, Times, time_in
 
 
-def computed_until(run: Run, exchanges: pl.DataFrame, window: Spans, columns: Sequence[str]) -> list[Times]:
+def computed_until(
+    run: Run, exchanges: pl.DataFrame, window: Spans, columns: Sequence[str], chosen: pl.Expr | None = None
+) -> list[Times]:
     """Return for each column of times the time (ns) inside the window that each exchange's devices compute until then.
 
     It counts from a begin that all columns of an exchange share, so only differences of a row mean something.
-    `exchanges`: EXCHANGE; the devices of an NCCL kernel are its own, those of an MPI call all of its task.
+    `exchanges`: EXCHANGE; the devices of an NCCL kernel are its own, those of an MPI call all of its task. `chosen`:
+    the compute that counts, by columns of WORK (None: all).
     """
-    useful = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS))
+    useful = run.work.filter(pl.col("kind").is_in(USEFUL_KINDS), *([] if chosen is None else [chosen]))
     tasks = len(run.tasks)
     axis = axis_over(window, tasks + len(run.devices))
     by_owner = [

@@ -11,6 +11,8 @@ from programs import ALL_BUSY, GOOD, Generous, analysis_of, findings_of, program
 from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
+from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.framework import Framework
 from nsys2prv.analysis.facts.thresholds import CONTENDED
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
@@ -85,6 +87,26 @@ def test_many_short_operations_should_be_merged(kinds: str, named: bool) -> None
     (of_rank,) = late_rank(case_of(analysis_of(program(f"0| {waiting}\n1| {late}"))))
     assert of_rank.ranks == (1,)
     assert ("merge what they send" in of_rank.advice) == named
+
+
+@pytest.mark.parametrize(("between", "named"), [("k:pack:copy/cast", True), ("k", False)])
+def test_copies_between_operations_pack_what_they_send(between: str, named: bool) -> None:
+    """A kernel as long as an operation is between each two, as where the part of each head is made contiguous."""
+    each = (f"{between} @{at} {at + 1}-{at + 2}, n @{at + 2} {at + 3}-{at + 4}" for at in range(0, 990, 10))
+    line = ", ".join(each)
+    advice = findings_of(program(f"0| {line}\n1| {line}"))["launch-bound"].advice
+    assert ("merge what they send" in advice) == named
+    assert ("and pack all of it at once, as each has a copy of its own now" in advice) == named
+
+
+@pytest.mark.parametrize(
+    ("kind", "merge"),
+    [("x", "(one all_to_all_single for all, batch_isend_irecv)."), ("n", "(one buffer, larger bucket_cap_mb, ")],
+)
+def test_exchanges_are_merged_in_words_of_their_own(kind: str, merge: str) -> None:
+    line = ", ".join(f"{kind} @{at} {at + 1}-{at + 2}" for at in range(0, 990, 10))
+    case = replace(case_of(analysis_of(program(f"0| {line}\n1| {line}"))), framework=Framework.PYTORCH)
+    assert merge in advice_on_operations(case)
 
 
 def test_advice_on_a_cause_of_two_findings_is_given_once() -> None:

@@ -15,13 +15,21 @@ MERGE = Words(
     pytorch="one buffer, larger bucket_cap_mb, torch.distributed._coalescing_manager",
     jax="one array, XLA_FLAGS=--xla_gpu_all_reduce_combine_threshold_bytes=...",
 )
+# In place of MERGE for exchanges, which no library merges by itself.
+MERGE_EXCHANGES = Words(
+    general="one buffer, ncclGroupStart",
+    pytorch="one all_to_all_single for all, batch_isend_irecv",
+    jax="one array for one all_to_all",
+)
+_EXCHANGES = ("AlltoAll", "Send", "Recv", "Send and Recv")
 
 
 def advice_on_operations(case: Case, rank: int | None = None) -> str:
     """Return advice on short NCCL kernels if a rank (None: any) launches many in rows; else an empty text.
 
     In a row, a kernel follows another one of its operation, and hardly anything computes between, as where gradients
-    or parameters are sent one by one. Without iterations the text is empty. Transfers count, not waiting for others.
+    or parameters are sent one by one. Casts and copies, which pack what is sent, do not count as compute. Without
+    iterations the text is empty. Transfers count, not waiting for others.
     """
     if not case.analysis.window.iterations:
         return ""
@@ -29,18 +37,27 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     operations = nccl_transfers(case).filter(own)
     ranks = max(operations["task"].n_unique(), 1)
     alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
-    follows = alike & (pl.col("between_ns") <= IN_ONE_ROW.value * pl.col("transfer_ns"))
+    computed = pl.col("between_ns") - pl.col("packing_ns")
+    follows = alike & (computed <= IN_ONE_ROW.value * pl.col("transfer_ns"))
     # The first one of a row is in it, too.
     rows = operations.filter((follows | follows.shift(-1).over("device")).fill_null(False))
     each = _median(rows["transfer_ns"])
     in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
     if in_rows < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
         return ""
+    merge = MERGE_EXCHANGES if rows["operation"].cast(pl.String).is_in(_EXCHANGES).all() else MERGE
     in_a_row = "all" if round(in_rows) == round(count) else f"{in_rows:.0f}"
     return (
         f"A rank launches {count:.0f} NCCL kernels an iteration, {in_a_row} of them one after another "
-        f"({each / 1000:.0f} us each): merge what they send into fewer, larger messages ({MERGE.of(case.framework)})."
+        f"({each / 1000:.0f} us each): merge what they send into fewer, larger messages ({merge.of(case.framework)})"
+        f"{_packed_at_once(rows)}."
     )
+
+
+def _packed_at_once(rows: pl.DataFrame) -> str:
+    """Return advice where kernels pack or unpack what most NCCL kernels of some rows (NCCL_TRANSFER) send; else ""."""
+    packed = int((rows["packing_ns"] > 0).sum())
+    return ", and pack all of it at once, as each has a copy of its own now" if 2 * packed > rows.height else ""
 
 
 def common_operations(case: Case, advice: str, rank: int | None = None) -> tuple[CommonAdvice, ...]:

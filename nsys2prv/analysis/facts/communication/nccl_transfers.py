@@ -7,20 +7,26 @@ import polars as pl
 from nsys2prv.analysis.communication.computed import computed_until
 from nsys2prv.analysis.communication.waiting import EXCHANGE
 from nsys2prv.analysis.facts.case import Case, once
+from nsys2prv.analysis.facts.kernel_families import COPIES
 from nsys2prv.analysis.frames import NCCL, WORK
+from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.intervals.spans import time_in
 from nsys2prv.model.schemas import to_schema
 
 # NCCL kernels, with when and by which thread they were launched, and their grid. Times in ns: `transfer_ns` from when
 # the last rank came (see EXCHANGE) to the end, `exposed_ns` the part in which the device computes nothing, and
-# `between_ns` how long it computed since the end of the NCCL kernel before.
+# `between_ns` how long it computed since the end of the NCCL kernel before, and `packing_ns` the part of that in which
+# it only cast or copied.
 NCCL_TRANSFER = {
     **EXCHANGE,
     **{name: WORK[name] for name in ("launched", "caller_row", "shape")},
     "transfer_ns": pl.Int64(),
     "exposed_ns": pl.Int64(),
     "between_ns": pl.Int64(),
+    "packing_ns": pl.Int64(),
 }
+# Kernels that pack what is sent, and unpack what has come.
+_PACKS = text_contains("family", f"^{COPIES}$").fill_null(False)
 
 
 @once
@@ -37,11 +43,14 @@ def nccl_transfers(case: Case) -> pl.DataFrame:
     times = ("before", "start", "ready", "end")
     until = computed_until(run, known, spans, times)
     computed = {name: pl.Series(ns, dtype=pl.Int64) for name, ns in zip(times, until, strict=True)}
+    others = computed_until(run, known, spans, ("before", "start"), ~_PACKS)
+    computed_else = pl.Series(others[1] - others[0], dtype=pl.Int64)
     inside = time_in(spans, known["end"].to_numpy()) - time_in(spans, known["start"].to_numpy())
     transfer = pl.col("end") - pl.col("ready")
     timed = known.with_columns(
         transfer_ns=transfer,
         exposed_ns=transfer - (computed["end"] - computed["ready"]),
         between_ns=computed["start"] - computed["before"],
+        packing_ns=computed["start"] - computed["before"] - computed_else,
     ).filter(pl.Series(inside, dtype=pl.Int64) == pl.col("end") - pl.col("start"))
     return to_schema(timed, NCCL_TRANSFER)
