@@ -140,6 +140,7 @@ CHAINS = Threshold(
 LOOP_OVER_TENSORS = Threshold(
     50, "elementwise kernels in a row", "layers have ten at most; a loop over the parameters of a model has hundreds"
 )
+LOOPED = Threshold(0.1, "of the kernels", "fewer in loops over tensors hardly shorten the time of launches")
 MANY_ROUNDS = Threshold(
     100, "rounds in a row", "deep networks repeat their layers less often; loops over rows or steps do so more often"
 )

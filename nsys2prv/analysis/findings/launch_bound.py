@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations, common_operations
 from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms, common_norms
-from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops
+from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops, kernels_in_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
 from nsys2prv.analysis.facts.framework import Words
@@ -28,6 +28,7 @@ from nsys2prv.analysis.facts.thresholds import (
     LONG_PAUSE,
     NEARLY_ALL,
     ONE_PAUSE,
+    PART_OF_LAUNCHES,
     SHORT_KERNEL,
     WAITS_IN_GRAPH,
     WAITS_OF_KERNELS,
@@ -152,8 +153,9 @@ def _of_launches(
     graphs = _of_graphs(case)
     # Graphs launch loops at once already.
     loops = "" if graphs else advice_on_loops(case, kernels)
-    # How to launch the rounds of a loop at once is all that the general advice would say.
-    rounds = "" if graphs or loops else advice_on_rounds(case, kernels)
+    # How to launch the rounds of a loop at once is all that the general advice would say. Loops over tensors have some.
+    mostly_looped = kernels_in_loops(case) >= PART_OF_LAUNCHES.value * kernels
+    rounds = "" if graphs or mostly_looped else advice_on_rounds(case, kernels)
     launch_less = " ".join(filter(None, (operations, rounds or graphs or LAUNCH_LESS.of(case.framework))))
     # The waits of a host for these are theirs.
     first = _advice_on_blocking(case) or advice_on_shared_norms(case) or _advice_on_waits(case, kernels)

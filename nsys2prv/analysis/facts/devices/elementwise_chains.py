@@ -7,7 +7,8 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import COPIES, ELEMENTWISE
-from nsys2prv.analysis.facts.thresholds import LOOP_OVER_TENSORS, PART_OF_LAUNCHES
+from nsys2prv.analysis.facts.thresholds import LOOP_OVER_TENSORS, LOOPED
+from nsys2prv.model.units import text_ms
 
 ONE_FOR_ALL = Words(
     general="one kernel can go over all tensors of a list",
@@ -20,8 +21,9 @@ ONE_FOR_ALL = Words(
 
 @once
 def elementwise_chains(case: Case) -> pl.DataFrame:
-    """Return `start`, `ns`, `longest` (ns) and `work` (rows of Run.work) of each chain of two kernels or more.
+    """Return `start`, `end`, `ns`, `longest` (ns) and `work` (rows of Run.work) of each chain of two kernels or more.
 
+    `ns` is the time of its kernels, `longest` that of the longest.
     A chain is a row of elementwise kernels of a stream in an iteration, with nothing but casts and copies between them.
     """
     elementwise, of_chain = pl.col("family") == ELEMENTWISE, pl.col("family").is_in([ELEMENTWISE, COPIES])
@@ -30,9 +32,14 @@ def elementwise_chains(case: Case) -> pl.DataFrame:
     begins = pl.any_horizontal(~of_chain.fill_null(False), *another)
     numbered = case.ordered.with_columns(chain=begins.cum_sum()).filter(elementwise)
     grouped = numbered.group_by("device", "row", "chain", maintain_order=True).agg(
-        "work", pl.col("start").first(), pl.col("ns").sum(), longest=pl.col("ns").max()
+        "work", pl.col("start").first(), pl.col("end").last(), pl.col("ns").sum(), longest=pl.col("ns").max()
     )
-    return grouped.filter(pl.col("work").list.len() > 1).select("start", "ns", "longest", "work")
+    return grouped.filter(pl.col("work").list.len() > 1).select("start", "end", "ns", "longest", "work")
+
+
+def kernels_in_loops(case: Case) -> float:
+    """Return how many kernels loops over tensors launch (of a device, an iteration)."""
+    return case.of_device(int(_loops(case)["work"].list.len().sum()))
 
 
 def advice_on_loops(case: Case, kernels: float) -> str:
@@ -40,11 +47,16 @@ def advice_on_loops(case: Case, kernels: float) -> str:
 
     `kernels`: of a device, an iteration.
     """
-    lengths = elementwise_chains(case)["work"].list.len()
-    looped = case.of_device(int(lengths.filter(lengths >= LOOP_OVER_TENSORS.value).sum()))
-    if looped < PART_OF_LAUNCHES.value * kernels:
+    looped = kernels_in_loops(case)
+    if looped < LOOPED.value * kernels:
         return ""
+    ns = case.of_device(int(_loops(case).select((pl.col("end") - pl.col("start")).sum()).item()))
     return (
-        f"{looped:,.0f} of the kernels are elementwise ones in a row, as of a loop over parameters: "
-        f"{ONE_FOR_ALL.of(case.framework)}. "
+        f"{looped:,.0f} of the kernels are elementwise ones in a row, as of a loop over parameters, {text_ms(ns)} from "
+        f"the first to the last: {ONE_FOR_ALL.of(case.framework)}. "
     )
+
+
+def _loops(case: Case) -> pl.DataFrame:
+    """Return the chains (see elementwise_chains) that are so long that they must be loops over tensors."""
+    return elementwise_chains(case).filter(pl.col("work").list.len() >= LOOP_OVER_TENSORS.value)
