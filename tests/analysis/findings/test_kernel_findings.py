@@ -199,6 +199,19 @@ def test_streams_whose_small_kernels_run_one_after_another_are_named(launched: i
     assert ("Else give the kernel more blocks (a larger batch, split-K" in advice) == held_back
 
 
+@pytest.mark.parametrize(("launched", "thread", "told"), [(1, 1, True), (404, 1, False), (1, 0, False)])
+def test_threads_whose_small_kernels_wait_for_each_other_on_one_stream_are_named(
+    launched: int, thread: int, told: bool
+) -> None:
+    """Another thread launches the second kernel. Launched at 4.04 ms it would begin at once on any stream."""
+    run = with_hardware(program(f"0| k @0 5-405, k @{launched} 405-900"))
+    shape, second = pl.lit((33 << 32) + (1 << 16) + 1, pl.Int64), pl.int_range(pl.len()) % 2
+    work = run.work.with_columns(shape=shape, caller_row=pl.col("caller_row") + thread * second)
+    advice = findings_of(run._replace(work=work))["small-grids"].advice
+    assert advice.startswith("2 threads launch them on one stream, where each waits for those of the others.") == told
+    assert ("give each thread a stream of its own" in advice) == told
+
+
 NULL, BLOCKING, NON_BLOCKING = StreamKind.NULL, StreamKind.BLOCKING, StreamKind.NON_BLOCKING
 
 

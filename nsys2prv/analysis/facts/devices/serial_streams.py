@@ -1,4 +1,4 @@
-"""Kernels of several streams that could run side by side, and run one after another."""
+"""Kernels of several streams, or threads, that could run side by side, and run one after another."""
 
 from __future__ import annotations
 
@@ -18,17 +18,27 @@ ORDERED = Words(
     cuda="make streams with cudaStreamNonBlocking, compile with --default-stream per-thread, or launch nothing on the "
     "default stream",
 )
+# Threads of a program use one default stream, unless it is compiled for one of each (CUDA runtime API, stream
+# synchronization behavior).
+OF_ITS_OWN = Words(
+    general="a stream of its own",
+    pytorch="a stream of its own (`with torch.cuda.stream(torch.cuda.Stream()):`)",
+    cupy="a stream of its own (`with cupy.cuda.Stream(non_blocking=True):`)",
+    cuda="a stream of its own (cudaStreamCreateWithFlags with cudaStreamNonBlocking, or compile with --default-stream "
+    "per-thread), and wait for that (cudaStreamSynchronize)",
+)
 
 
 def advice_on_streams(case: Case, alone: pl.DataFrame) -> str:
-    """Return advice on kernels of several streams if most of their time is held back; else an empty text.
+    """Return advice on kernels of several streams or threads if most of their time is held back; else an empty text.
 
     `alone`: kernels beside which no other one runs, by `work`, their row of Run.work, with `ns`.
     """
     kernels = _in_order(case.run, alone)
-    held_back = kernels.filter(_is_held_back())
-    if int(held_back["ns"].sum()) < MOST_HELD_BACK.value * int(kernels["ns"].sum()):
-        return ""
+    held_back, most = kernels.filter(_is_held_back()), MOST_HELD_BACK.value * int(kernels["ns"].sum())
+    if int(held_back["ns"].sum()) < most:
+        by_threads = kernels.filter(_is_behind_another_thread())
+        return "" if int(by_threads["ns"].sum()) < most else _of_threads(case, kernels)
     streams = max(kernels.group_by("task", "device").agg(pl.col("row").n_unique())["row"])
     several = f"They are launched on {streams} streams, but run one after another"
     by_default = _by_default_stream(case.run, held_back)
@@ -48,13 +58,14 @@ def advice_on_streams(case: Case, alone: pl.DataFrame) -> str:
 def _in_order(run: Run, alone: pl.DataFrame) -> pl.DataFrame:
     """Return kernels in order of device and start, with columns of WORK.
 
-    `own_before`: when their stream was done before (ns); `ended`, `row_before`, `launched_before`: of the kernel before
-    on their process and device.
+    `own_before`: when their stream was done before (ns), and `thread_before`: the row of the thread that launched what
+    it did; `ended`, `row_before`, `launched_before`: of the kernel before on their process and device.
     """
-    own_before = run.work.select(pl.col("end").shift(1).over("row", order_by="start"))["end"]
-    columns = ["task", "device", "row", "start", "end", "launched"]
+    of_stream = {"own_before": "end", "thread_before": "caller_row"}
+    before_it = run.work.select(**{c: pl.col(of).shift(1).over("row", order_by="start") for c, of in of_stream.items()})
+    columns = ["task", "device", "row", "start", "end", "launched", "caller_row"]
     kernels = alone.select("work", "ns").with_columns(run.work[c].gather(alone["work"]) for c in columns)
-    kernels = kernels.with_columns(own_before=own_before.gather(alone["work"])).sort("task", "device", "start")
+    kernels = kernels.hstack(before_it[alone["work"]]).sort("task", "device", "start")
     before = {"ended": "end", "row_before": "row", "launched_before": "launched"}
     return kernels.with_columns(**{c: pl.col(of).shift(1).over("task", "device") for c, of in before.items()})
 
@@ -69,6 +80,21 @@ def _is_held_back() -> pl.Expr:
     at_once = pl.col("start") - pl.col("ended") <= HELD_BACK.value
     held = (pl.col("row_before") != pl.col("row")) & (pl.col("ended") > could_begin + HELD_BACK.value) & at_once
     return held.fill_null(False)
+
+
+def _is_behind_another_thread() -> pl.Expr:
+    """Return True for a kernel of _in_order that had to wait for what another thread launched before on its stream."""
+    waited = pl.col("own_before") > pl.col("launched") + HELD_BACK.value
+    return (waited & (pl.col("thread_before") != pl.col("caller_row"))).fill_null(False)
+
+
+def _of_threads(case: Case, kernels: pl.DataFrame) -> str:
+    """Return advice on kernels (of _in_order) of several threads, most of which one stream holds back."""
+    threads = max(kernels.group_by("row").agg(pl.col("caller_row").n_unique())["caller_row"])
+    return (
+        f"{threads} threads launch them on one stream, where each waits for those of the others. If they are "
+        f"independent, give each thread {OF_ITS_OWN.of(case.framework)}."
+    )
 
 
 def _by_default_stream(run: Run, held_back: pl.DataFrame) -> float | None:
