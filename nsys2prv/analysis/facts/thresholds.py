@@ -190,6 +190,7 @@ WAITS_OF_KERNELS = Threshold(
 )
 NAMED_WAIT = Threshold(0.1, "of the waits", "without iterations: a call that comes no more often is of no loop")
 DATA_COPIES = Threshold(0.25, "of copies to the host", "a layer's biases and norms are small, one third is matrices")
+MOST_READS = Threshold(0.8, "of the copies of values", "with fewer of one kind, a host waits for others, too")
 WAITS_MORE = Threshold(2, "times those of other ranks", "hosts that do the same wait about as often")
 LATENCY_KERNEL = Threshold(10_000, "ns", "shorter kernels are bound by their latency, whatever their grid")
 SMALL_GRIDS_SAVED = Threshold(

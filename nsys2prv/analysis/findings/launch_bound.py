@@ -21,6 +21,7 @@ from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, lengths_of_kernels, longest_host_wait
 from nsys2prv.analysis.facts.hosts.long_calls import LongLaunches, advice_on_repeated_calls, long_launches
+from nsys2prv.analysis.facts.hosts.values_read import advice_on_values
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies_data, waits_by_rank, waits_more
 from nsys2prv.analysis.facts.thresholds import (
     GAP,
@@ -209,7 +210,8 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
     whose = f"{waits[most]:,.0f} waits of rank {most}'s host" if of_one else f"{mean:,.0f} waits of the host"
     when = "in an iteration" if each else case.unit
     code = code_that_waits(case, [most] if of_one else waits, usually=True)
-    return f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
+    first = f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
+    return first + advice_on_values(case)
 
 
 def _single_gaps(case: Case) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 from programs import UNIT, analysis_of, findings_of, program, with_samples
 
+from nsys2prv.analysis.facts.case import case_of
+from nsys2prv.analysis.facts.framework import Framework
+from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.frames import TEXT
 from nsys2prv.cli.verdict_text import verdict_of
 
@@ -52,6 +56,36 @@ def test_a_screen_without_room_leaves_out_samples_and_not_what_to_do() -> None:
     assert found.advice.count("33 % ") == 3
     screen = " ".join(verdict_of(analysis_of(run), [Path("run")]).split())
     assert ("[...]" in screen, found.advice[-60:] in screen, "in `ccc" in screen) == (False, True, False)
+
+
+@pytest.mark.parametrize(
+    ("framework", "label", "last", "size", "says"),
+    [
+        (Framework.PYTORCH, "pt_autograd_0 8", "k:r:reduction", 1, "set_detect_anomaly"),
+        (Framework.PYTORCH, "python3 7", "k:r:reduction", 1, ""),
+        (Framework.PYTORCH, "pt_autograd_0 8", "k:r:elementwise", 1, ""),
+        (Framework.PYTORCH, "pt_autograd_0 8", "k:r:reduction", 4, ""),
+        (Framework.CUDA, "solver 7", "k:nrm2_kernel<float>:reduction", 4, "CUBLAS_POINTER_MODE_DEVICE"),
+        (Framework.CUDA, "solver 7", "k:mine:reduction", 4, ""),
+    ],
+)
+def test_what_the_values_are_of_is_told_by_the_kernels_before(
+    framework: Framework, label: str, last: str, size: int, says: str
+) -> None:
+    """A value is read each 100 us."""
+    each = (
+        f"{last} @{at} {at + 1}-{at + 2}, c:Device-to-Host:Device_to_Pinned @{at + 2} {at + 3}-{at + 4}, "
+        f"cuda:cudaStreamSynchronize {at + 2}.5-{at + 4}.5, synchronization:Stream_synchronize {at + 2}.5-{at + 4}.5"
+        for at in range(0, 990, 10)
+    )
+    run = program(f"0| {', '.join(each)}")
+    names = pl.col("name").cast(pl.String).str.replace("nrm2 kernel", "nrm2_kernel").cast(TEXT)
+    work = run.work.with_columns(names, bytes=pl.when(pl.col("bytes").is_not_null()).then(size))
+    case = case_of(analysis_of(run._replace(work=work, row_labels=(label, *run.row_labels[1:]))))
+    (found,) = launch_bound(replace(case, framework=framework))
+    assert "First remove the 99 waits of the host for the device in an iteration" in found.advice
+    for text in ("set_detect_anomaly", "CUBLAS_POINTER_MODE_DEVICE"):
+        assert (text in found.advice) == (text == says)
 
 
 def test_waits_are_named_of_the_ranks_and_iterations_that_are_counted() -> None:
