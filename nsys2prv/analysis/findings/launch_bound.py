@@ -17,8 +17,10 @@ from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, all_block, bl
 from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.code_loading import common_loading
+from nsys2prv.analysis.facts.hosts.copied_inputs import advice_on_inputs
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes, other_ways
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
+from nsys2prv.analysis.facts.hosts.kernels_between_waits import kernels_between_waits
 from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, lengths_of_kernels, longest_host_wait
 from nsys2prv.analysis.facts.hosts.long_calls import LongLaunches, advice_on_repeated_calls, long_launches
 from nsys2prv.analysis.facts.hosts.values_read import advice_on_values
@@ -210,8 +212,13 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
     whose = f"{waits[most]:,.0f} waits of rank {most}'s host" if of_one else f"{mean:,.0f} waits of the host"
     when = "in an iteration" if each else case.unit
     code = code_that_waits(case, [most] if of_one else waits, usually=True)
+    if (alike := kernels_between_waits(case)) and not of_one:
+        return (
+            f"The host waits for the device {mean:,.0f} times {case.unit} ({code}), and launches the same {alike:,} "
+            "kernels between: compute several inputs at once (a larger batch), or launch these kernels as one CUDA graph. "
+        )
     first = f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
-    return first + advice_on_values(case)
+    return first + (advice_on_values(case) or advice_on_inputs(case))
 
 
 def _single_gaps(case: Case) -> float:

@@ -37,9 +37,8 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
     count = known["stages"] if known else len(ranks)
     beside = " (bubble)"
     if known:
-        least = (
-            f"with {count} stages and {known['microbatches']:.0f} microbatches at least {100 * known['ideal']:.0f} %"
-        )
+        parts = round(known["microbatches"])
+        least = f"with {count} stages and {parts} microbatch{'es' * (parts != 1)} at least {100 * known['ideal']:.0f} %"
         beside = f": a bubble of {100 * known['bubble']:.0f} %, {least}"
     yield Finding(
         "pipeline-bubble",

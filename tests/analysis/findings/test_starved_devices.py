@@ -529,3 +529,24 @@ def test_ranks_that_wait_for_longer_compute_are_not_host_bound() -> None:
     found = findings_of(program("0| k @0 2-400, n @10 400-1000\n1| k @0 2-995, n @10 995-1000"))
     assert next(reversed(found)) == "imbalance"
     assert "host-bound" not in found
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_same_kernels_between_waits_are_a_batch_or_a_graph(alike: bool) -> None:
+    """A server launches 20 kernels for each of five requests, and waits for the result of each."""
+    items = []
+    for request in range(5):
+        name, begin = "k" if alike else f"k:kernel{request}", 190 * request
+        items += [f"{name} @{at} {at + 1}-{at + 2}" for at in range(begin, begin + 180, 9)]
+        items.append(f"wait {begin + 180}-{begin + 181}")
+    advice = findings_of(program(f"0| {', '.join(items)}"))["launch-bound"].advice
+    assert ("launches the same 20 kernels between: compute several inputs at once" in advice) == alike
+    assert ("First remove the 5 waits" in advice) != alike
+
+
+@pytest.mark.parametrize(("memory", "told"), [("Pageable_to_Device", True), ("Pinned_to_Device", False)])
+def test_waits_for_copies_of_single_inputs_are_told(memory: str, told: bool) -> None:
+    kernels = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))
+    copies = ", ".join(f"c:Host-to-Device:{memory} @{at} {at}.2-{at}.3, wait {at}.1-{at}.4" for at in range(4, 900, 90))
+    advice = findings_of(program(f"0| {kernels}, {copies}"))["launch-bound"].advice
+    assert ("Most are for copies to the device, one by one: join their data on the host" in advice) == told

@@ -1,0 +1,37 @@
+"""Waits of hosts for copies to their devices: of each sample or value by itself, from pageable memory."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.hosts.launcher_waits import waits_of_launchers
+from nsys2prv.analysis.facts.thresholds import MOST_READS
+from nsys2prv.analysis.frames import COPY, TO_DEVICE
+from nsys2prv.analysis.text_columns import text_contains
+
+_JOIN = Words(
+    general="Most are for copies to the device, one by one: join their data on the host, and copy it once, from pinned "
+    "memory. ",
+    pytorch="Most are for copies to the device, one by one (`.to(device)`, `torch.tensor` of a list): join their data "
+    "on the host (torch.stack, a DataLoader with pin_memory=True), and copy it once with non_blocking=True. ",
+    jax="Most are for copies to the device, one by one: join their data in one NumPy array, and copy that. ",
+)
+
+
+def advice_on_inputs(case: Case) -> str:
+    """Return advice if most waits of launching threads in the window come right after a copy to the device; else "".
+
+    The last activity that the thread launched before the wait tells.
+    """
+    launched = case.run.work.select(
+        "launched",
+        row="caller_row",
+        copies_in=(pl.col("kind") == COPY) & (pl.col("name") == TO_DEVICE) & text_contains("memory", "Pageable"),
+    )
+    launched = launched.drop_nulls(["launched", "row"]).sort("launched")
+    waits = case.kept_calls(waits_of_launchers(case)).sort("start")
+    known = waits.join_asof(launched, left_on="start", right_on="launched", by="row", check_sortedness=False)
+    copies = int(known["copies_in"].sum())
+    return _JOIN.of(case.framework) if copies and copies >= MOST_READS.value * waits.height else ""
