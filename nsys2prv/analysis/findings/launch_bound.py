@@ -215,7 +215,7 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
     if (alike := kernels_between_waits(case)) and not of_one:
         return (
             f"The host waits for the device {mean:,.0f} times {case.unit} ({code}), and launches the same {alike:,} "
-            "kernels between: compute several inputs at once (a larger batch), or launch these kernels as one CUDA graph. "
+            "kernels between: compute several inputs at once (a larger batch), or launch these as one CUDA graph. "
         )
     first = f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
     return first + (advice_on_values(case) or advice_on_inputs(case))

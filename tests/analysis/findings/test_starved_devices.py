@@ -297,7 +297,7 @@ def test_long_launches_are_named_with_their_reason(until: int, title: str, advic
 def test_a_long_launch_of_a_kernel_that_is_new_may_load_its_code() -> None:
     others = "cuda:cudaLaunchKernel 0-1, k:a @0 5-100, cuda:cudaLaunchKernel 755-756, k:a @755 760-990"
     run = program(f"0| {others}, cuda:cudaLaunchKernel 100-750, k:b @100 102-110", steps=1)
-    found = findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"]
+    found = findings_of(run._replace(kept_ranges=run.ranges.clear()))["host-bound"]
     assert "the host is in 1 call of `cudaLaunchKernel` for 6.42 ms" in found.title
     assert "CUDA_MODULE_LOADING=EAGER" in found.advice
 
