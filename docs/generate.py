@@ -263,7 +263,7 @@ def schemas_table() -> str:
 
 # Page -> name of each of its tables -> what makes it.
 PAGES: dict[str, dict[str, Callable[[], str]]] = {
-    "analysis.md": {"thresholds": thresholds_table},
+    "findings.md": {"thresholds": thresholds_table},
     "database.md": {"tables": database_tables},
     "trace.md": {
         "families": families_table,

@@ -26,6 +26,8 @@ DOCS = ROOT / "docs"
 RULES, FACTS = (ROOT / "nsys2prv" / "analysis" / folder for folder in ("findings", "facts"))
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCE = re.compile(r"^```\w*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+# Characters of a row of a table, and of a paragraph or an entry of a list, on findings.
+LONGEST_ROW, LONGEST_PARAGRAPH = 300, 450
 # Files that examples name as arguments, which click wants to exist.
 NAMED_FILES = {
     "hosts.txt": "mpi-halo.[01] first\nmpi-halo.[23] second\n",
@@ -70,7 +72,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     "page",
     [
-        *("analysis.md", "trace.md", "cfgs.md", "commands.md", "database.md", "python.md", "schemas.md"),
+        *("findings.md", "trace.md", "cfgs.md", "commands.md", "database.md", "python.md", "schemas.md"),
         "troubleshooting.md",
     ],
 )
@@ -82,19 +84,27 @@ def test_tables_are_those_of_the_code(page: str) -> None:
 
 
 def test_findings_are_listed_by_the_titles_of_the_code() -> None:
-    """Every part of a title is in the code, and both tables have the same findings."""
-    by_title, _, by_name = _sections(_read("docs/analysis.md"))["Findings"].partition(
-        "| finding | evidence, and cost |"
-    )
-    titles = re.findall(r"^\| (.+) \| `([\w-]+)` \|$", by_title, re.MULTILINE)
-    table, *_ = by_name.split("\n\n")
-    named = re.findall(r"`([\w-]+)`", " ".join(re.findall(r"^\| (`.+?`) \|", table, re.MULTILINE)))
-    assert [name for _, name in titles] == named
+    """Every part of a title is in the code, both tables have the same findings, and each has a section of its own."""
+    page = _read("docs/findings.md")
+    sections = _sections(page)
+    titles = re.findall(r"^\| (.+) \| \[`([\w-]+)`\]\(#\2\) \|$", sections["Findings by their titles"], re.MULTILINE)
+    costs = re.findall(r"^\| \[`([\w-]+)`\]\(#\1\) \| .+ \| .+ \|$", sections["Findings and their costs"], re.MULTILINE)
+    explained = re.findall(r"^### `([\w-]+)`$", page, re.MULTILINE)
+    assert [name for _, name in titles] == costs
+    assert sorted(explained) == sorted(costs)
     files = (*RULES.glob("*.py"), *FACTS.rglob("*.py"))
     nodes = (node for f in files for node in ast.walk(ast.parse(f.read_text(encoding="utf-8"))))
     code = "\n".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     parts = (part.strip() for title, _ in titles for part in re.split(r"…|;| \(.*?\)", title))
     assert [part for part in parts if part not in code] == []
+
+
+def test_findings_are_explained_in_short_rows_and_paragraphs() -> None:
+    """Whatever needs more is a list, or a section of its own. The table of thresholds is that of the code."""
+    page = re.sub(r"<!-- (\w+): begin -->.*?<!-- \1: end -->", "", _read("docs/findings.md"), flags=re.DOTALL)
+    pieces = [" ".join(piece.split()) for piece in re.split(r"\n(?= *[-|] | *\d\. |\n)", page)]
+    assert len(pieces) > 300
+    assert [p for p in pieces if len(p) > (LONGEST_ROW if p.startswith("|") else LONGEST_PARAGRAPH)] == []
 
 
 def test_every_family_has_a_row() -> None:

@@ -179,9 +179,11 @@ def test_the_ids_of_findings_lead_to_the_module_that_makes_them(rule: Rule) -> N
 
 def test_every_finding_of_the_docs_is_of_one_module() -> None:
     """The table of titles has all of them (see test_docs.py)."""
-    page = (Path(__file__).parents[3] / "docs" / "analysis.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[3] / "docs" / "findings.md").read_text(encoding="utf-8")
     table = page.partition("| on the first screen | finding |")[2].partition("\n\n")[0]
-    assert sorted(one for rule in RULES for one in _ids(rule)) == sorted(re.findall(r"\| `([\w-]+)` \|$", table, re.M))
+    assert sorted(one for rule in RULES for one in _ids(rule)) == sorted(
+        re.findall(r"\| \[`([\w-]+)`\]\(#[\w-]+\) \|$", table, re.M)
+    )
 
 
 def test_every_rule_is_in_the_tuple_once() -> None:
