@@ -179,7 +179,7 @@ def synthetic(ranks: int, operations: int) -> Run:
         parts=parts_of(work),
         work=work.drop("number"),
         calls=calls,
-        kept_ranges=ranges,
+        ranges=ranges,
         samples=(),
         active=Span(int(work["start"].min()), int(work["end"].max())),  # type: ignore[arg-type]
         duration=until,

@@ -96,7 +96,7 @@ def analysis(ranks: int) -> Analysis:
         devices=tuple(Device(f"node{n // 8}", n % 8, n) for n in range(ranks)),
         work=pl.DataFrame(work, schema=WORK).sort("start", "row"),
         calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),
-        kept_ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
+        ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
         samples=(),
         active=Span(0, STEPS * STEP_NS),
         duration=STEPS * STEP_NS,

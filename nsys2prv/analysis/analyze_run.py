@@ -121,12 +121,8 @@ def _api_sums(run: Run, window: Window) -> pl.DataFrame:
 
 def _nvtx_sums(run: Run, window: Window) -> pl.DataFrame:
     """Return sums of ranges by the names that `nsys stats` gives them: `DOMAIN:TEXT`, without a domain `:TEXT`."""
-    own = _host_times(run.read_ranges("task", "start", "end", "domain", "text"), window, "domain", "text")
-    # Millions of ranges have few texts: as numbers these are grouped in a third of the memory.
-    number = pl.col("text").cast(pl.Categorical(pl.Categories.random()))
-    numbered = own.select("ns", "domain", number, rank=run.rank_of("task"))
-    del own
-    sums = sums_by_rank(numbered, ["domain", "text"])
+    ranges = _host_times(run.ranges, window, "domain", "text").with_columns(rank=run.rank_of("task"))
+    sums = sums_by_rank(ranges, ["domain", "text"])
     domain = pl.when(pl.col("domain") == DEFAULT_DOMAIN).then(pl.lit("")).otherwise("domain")
     tagged = sums.select("rank", pl.format("{}:{}", domain, "text").alias("name"), *SUMMARY)
     return tagged.sort("rank", "total_ns", "name", descending=[False, True, False], nulls_last=False)

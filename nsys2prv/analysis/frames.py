@@ -11,7 +11,6 @@ import polars as pl
 
 from nsys2prv.analysis.interval_frames import cut_to
 from nsys2prv.analysis.recording.circumstances import Recording
-from nsys2prv.analysis.shelf import Shelf
 from nsys2prv.intervals.spans import Span, Spans
 from nsys2prv.report.identity import Capacity
 from nsys2prv.run.defects import Defect
@@ -205,10 +204,10 @@ class Run(NamedTuple):
 
     tasks: tuple[AnalyzedTask, ...]
     devices: tuple[Device, ...]
-    # WORK, CALLS; and RANGES, of which those of a long run are in a file: see read_ranges.
+    # WORK, CALLS, RANGES.
     work: pl.DataFrame
     calls: pl.DataFrame
-    kept_ranges: pl.DataFrame | Shelf
+    ranges: pl.DataFrame
     samples: tuple[Sampled, ...]
     active: Span
     duration: int
@@ -258,17 +257,6 @@ class Run(NamedTuple):
     figures: pl.DataFrame | None = None
     # Reads the samples of host threads (HOST_SAMPLE, see gather.host_samples), once; None: there are no reports.
     host_samples: Callable[[], pl.DataFrame] | None = None
-
-    def read_ranges(self, *columns: str) -> pl.DataFrame:
-        """Return some columns of the RANGES, all without names. They may be read from a file: ask for few, and once."""
-        chosen = columns or tuple(RANGES)
-        kept = self.kept_ranges
-        return kept.read(*chosen) if isinstance(kept, Shelf) else kept.select(chosen)
-
-    @property
-    def ranges(self) -> pl.DataFrame:
-        """Return all RANGES (see read_ranges)."""
-        return self.read_ranges()
 
     @property
     def ranks(self) -> dict[int, int]:
@@ -335,9 +323,8 @@ def restricted(run: Run, low: int, high: int) -> Run:
     work, calls, others = (cut_to(frame, low, high) for frame in (run.work, run.calls, run.other_calls))
     left = work if work.height else calls.filter(pl.col("kind") == MPI)
     active = Span(int(left["start"].min()), int(left["end"].max())) if left.height else Span(low, high)  # type: ignore[arg-type]
-    whole, beyond = run.ranges, (pl.col("start") < low) | (pl.col("end") > high)
-    ranges, cut = (cut_to(frame, low, high) for frame in (whole, whole.filter(beyond)))
+    beyond = (pl.col("start") < low) | (pl.col("end") > high)
+    ranges, cut = (cut_to(frame, low, high) for frame in (run.ranges, run.ranges.filter(beyond)))
     queued = run.work.filter(pl.col("start") >= high, pl.col("launched") < high).select(*LAUNCHED)
-    known = run._replace(work=work, calls=calls, other_calls=others, kept_ranges=ranges)
-    known = known._replace(active=active, chosen=(low, high))
+    known = run._replace(work=work, calls=calls, other_calls=others, ranges=ranges, active=active, chosen=(low, high))
     return known._replace(cut_ranges=cut.select(*CUT_RANGE), launched_beyond=pl.concat([run.launched_beyond, queued]))

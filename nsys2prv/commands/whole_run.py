@@ -16,7 +16,6 @@ from nsys2prv.analysis.metrics.estimates import estimate
 from nsys2prv.analysis.ncu.events import profiled_events
 from nsys2prv.analysis.ncu.join import with_profiles
 from nsys2prv.analysis.question import Question
-from nsys2prv.analysis.shelf import Shelf
 from nsys2prv.errors import ReportError
 from nsys2prv.intervals.spans import Span
 from nsys2prv.pipeline.encode.encoding_input import Estimates, RunEvents
@@ -79,13 +78,7 @@ class WholeRun(NamedTuple):
         """Return the frames of the wanted time, with what Nsight Compute tells of kernels. Raises OutputError."""
         joined, workers = on_polars_thread(with_profiles)(self._gathered(), self.plan, self.profiles), self.workers
         run = on_polars_thread(with_operations)(joined, self.plan, workers.folder, workers.limits, self.span)
-        return self._shelved(self._cut(run))
-
-    def _shelved(self, run: Run) -> Run:
-        """Return the run with its ranges in a file, if they are many: they would lie in memory beside the graph."""
-        if run.kept_ranges.height < self.workers.limits.shelved_ranges:
-            return run
-        return run._replace(kept_ranges=Shelf(run.ranges, self.workers.folder))
+        return self._cut(run)
 
     def _gathered(self) -> Run:
         run = gather(self.plan, self.hosts, [str(error) for error in self.failed], self.span)

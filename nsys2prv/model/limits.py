@@ -61,8 +61,6 @@ class Limits:
       activity, which have nodes in the dependency graph, and those for each NVTX range, which has none. One report with
       0.5 million calls and activities took 340 MB, one with 5.2 million 1.6 GB, one with 12 million and 15.5
       million ranges 4.3 GB.
-    - `shelved_ranges`: number of NVTX ranges from which on analysis reads them from a file when it asks for them; one
-      takes 52 bytes in memory.
     - `estimate_memory`, `estimated_memory`: bytes that estimates of tensor activity may take where `--memory` does not
       say, and those that they take for each interval. They are made unless they are skipped, and a translation takes
       little memory otherwise.
@@ -92,7 +90,6 @@ class Limits:
     analysis_memory: int = 250_000_000
     interval_memory: int = 260
     range_memory: int = 110
-    shelved_ranges: int = 2_000_000
     estimate_memory: int = 1_000_000_000
     estimated_memory: int = 130
 

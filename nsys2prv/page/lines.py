@@ -126,7 +126,7 @@ def timeline(analysis: Analysis) -> Timeline:
 
 def _threads(run: Run) -> list[tuple[int, int]]:
     """Return task and row of each host thread that calls anything or has ranges."""
-    parts = [run.calls.select("task", "row"), run.read_ranges("task", "row")]
+    parts = [frame.select("task", "row") for frame in (run.calls, run.ranges)]
     return pl.concat(parts).unique().sort("task", "row").unique("row", keep="first").sort("task", "row").rows()
 
 
@@ -191,10 +191,8 @@ def _calls(analysis: Analysis, rows: dict[int, int]) -> pl.DataFrame:
 
 
 def _ranges(run: Run, rows: dict[int, int]) -> pl.DataFrame:
-    own = (
-        run.read_ranges("row", "start", "end", "text")
-        .filter(pl.col("end") > pl.col("start"))
-        .select(_mapped("row", rows).alias("line"), "start", "end", name="text", note=pl.lit(0))
+    own = run.ranges.filter(pl.col("end") > pl.col("start")).select(
+        _mapped("row", rows).alias("line"), "start", "end", name="text", note=pl.lit(0)
     )
     depth = nesting(*(own[c].to_numpy() for c in ("line", "start", "end"))).depth
     return own.with_columns(kind=pl.Series(_RANGES + np.minimum(depth, RANGE_LEVELS - 1)))

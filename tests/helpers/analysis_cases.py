@@ -54,7 +54,7 @@ def run_of(
         devices=tuple(Device("host", n, n) for n in range(ranks)),
         work=work,
         calls=pl.DataFrame(list(calls), schema=CALLS, orient="row"),
-        kept_ranges=pl.DataFrame(texts, schema=RANGES, orient="row"),
+        ranges=pl.DataFrame(texts, schema=RANGES, orient="row"),
         samples=(),
         active=Span(0, 100),
         duration=100,

@@ -95,7 +95,7 @@ def program(
         devices=tuple(Device("host", n, n) for n in lines),
         work=frame,
         calls=pl.DataFrame(calls, schema=CALLS, orient="row").sort("start"),
-        kept_ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
+        ranges=pl.DataFrame(ranges, schema=RANGES, orient="row").sort("start"),
         samples=(),
         active=Span(int(frame["start"].min()), int(frame["end"].max())),  # type: ignore[arg-type]
         duration=sum(lengths) * UNIT,
@@ -114,15 +114,14 @@ def of_processes(run: Run, devices: int) -> Run:
     kept = frames["ranges"].unique(["task", "text", "start"], keep="first", maintain_order=True)
     ranks = {task.rank: run.tasks[n // devices * devices].rank for n, task in enumerate(run.tasks)}
     gpus = tuple(one._replace(rank=ranks[one.rank]) for one in run.devices)
-    run = run._replace(work=frames["work"], calls=frames["calls"], kept_ranges=kept, parts=parts)
-    return run._replace(tasks=run.tasks[::devices], devices=gpus)
+    return run._replace(**(frames | {"ranges": kept}), parts=parts, tasks=run.tasks[::devices], devices=gpus)
 
 
 def ending_with_calls(run: Run) -> Run:
     """Return a run whose hosts have nothing to do after their last call: the last range of each ends with that."""
     last = run.calls.group_by("task").agg(last=pl.col("end").max())
     ranges = run.ranges.join(last, on="task", maintain_order="left")
-    return run._replace(kept_ranges=ranges.with_columns(pl.min_horizontal("end", "last").alias("end")).drop("last"))
+    return run._replace(ranges=ranges.with_columns(pl.min_horizontal("end", "last").alias("end")).drop("last"))
 
 
 def with_samples(

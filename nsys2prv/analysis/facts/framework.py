@@ -103,9 +103,9 @@ def _of_threads(run: Run) -> Framework | None:
 
 
 def _of_ranges(run: Run) -> Framework | None:
-    if (run.read_ranges("domain")["domain"].unique().cast(pl.String) == XLA_DOMAIN).any():
+    if (run.ranges["domain"].unique().cast(pl.String) == XLA_DOMAIN).any():
         return Framework.JAX
-    return Framework.PYTORCH if run.read_ranges("text")["text"].str.starts_with(ATEN_RANGES).any() else None
+    return Framework.PYTORCH if run.ranges["text"].str.starts_with(ATEN_RANGES).any() else None
 
 
 def _of_processes(run: Run) -> Framework:

@@ -86,8 +86,7 @@ def _last_launch(run: Run, calls: pl.DataFrame) -> list[pl.Series]:
 def _last_seen(run: Run, rows: pl.Series) -> pl.DataFrame:
     """Return row and `seen`, the end of the last call or range or the last launch of some threads (ns)."""
     launches = run.work.drop_nulls("launched").select(pl.col("caller_row").cast(pl.Int64).alias("row"), end="launched")
-    frames = (run.calls.select("row", "end"), run.read_ranges("row", "end"))
-    own = [frame.filter(pl.col("row").is_in(rows.implode())) for frame in frames]
+    own = [frame.select("row", "end").filter(pl.col("row").is_in(rows.implode())) for frame in (run.calls, run.ranges)]
     latest = [frame.group_by("row").agg(pl.col("end").max()) for frame in (*own, launches)]
     return pl.concat(latest).group_by("row").agg(seen=pl.col("end").max())
 

@@ -14,8 +14,7 @@ from nsys2prv.run.steady import ITERATION_PART, STEADY, Window, all_recorded, st
 
 def first_and_last(run: Run) -> dict[int, tuple[int, int]]:
     """Return the first and the last instant (ns) of each task in the frames, of a chosen part if there is one."""
-    timed = ("task", "start", "end")
-    parts = [run.work.select(timed), run.calls.select(timed), run.read_ranges(*timed)]
+    parts = [f.select("task", "start", "end") for f in (run.work, run.calls, run.ranges)]
     times = pl.concat(parts).group_by("task").agg(pl.col("start").min(), pl.col("end").max())
     return {int(task): (int(start), int(end)) for task, start, end in times.rows()}
 

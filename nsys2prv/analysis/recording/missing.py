@@ -56,7 +56,7 @@ def missing_data(run: Run) -> dict[str, HowToRecord]:
         missing["CUDA API calls (phases, iterations on the device)"] = HowToRecord(
             "--trace=cuda", " (API calls not left out)"
         )
-    if not run.kept_ranges.height and NVTX.name not in recorded:
+    if run.ranges.is_empty() and NVTX.name not in recorded:
         missing["NVTX ranges (phases, iterations)"] = HowToRecord("--trace=nvtx", ", and ranges in the program")
     if not run.samples and not run.metrics and GPU_METRICS.name not in recorded:
         missing["GPU metrics (tensor activity by class)"] = HowToRecord("--gpu-metrics-devices=all")

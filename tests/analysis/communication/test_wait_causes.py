@@ -73,7 +73,7 @@ def test_causes_are_those_reasoned_by_hand(picture: str, expected: list[tuple[in
     ]
     ranges = pl.DataFrame(rows, schema=RANGES, orient="row")
     steps = ranges.filter(pl.col("text") == "step 0").with_columns(number=0, repeat=0)
-    run = run._replace(kept_ranges=ranges)
+    run = run._replace(ranges=ranges)
     assert causes(run, ranges, steps.select(pl.col(c).cast(t) for c, t in OCCURRENCE.items())) == expected
 
 

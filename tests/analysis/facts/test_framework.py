@@ -73,9 +73,9 @@ def test_threads_ranges_and_processes_tell_it_where_kernels_do_not() -> None:
     assert framework_of(run._replace(row_labels=("python3 7", "pt_autograd_0 8"))) == PYTORCH
     assert framework_of(run._replace(row_labels=("XlaLauncher:#global=0# 8",))) == JAX
     of_xla = run.ranges.with_columns(pl.lit("TSL", pl.Categorical()).alias("domain"))
-    assert framework_of(run._replace(kept_ranges=of_xla)) == JAX
+    assert framework_of(run._replace(ranges=of_xla)) == JAX
     of_aten = run.ranges.with_columns(pl.lit("aten::add_, seq = 4").alias("text"))
-    assert framework_of(run._replace(kept_ranges=of_aten)) == PYTORCH
+    assert framework_of(run._replace(ranges=of_aten)) == PYTORCH
     for name, framework in (("python3.12:7", UNKNOWN), ("rank 0 solver:7", CUDA), ("rank 0", UNKNOWN)):
         assert framework_of(run._replace(tasks=(run.tasks[0]._replace(name=name),))) == framework
     python = run._replace(tasks=(run.tasks[0]._replace(name="python3:7"),))

@@ -118,7 +118,7 @@ def test_long_iterations_of_epochs_are_named_with_these() -> None:
     run = program(f"0| {USUAL}", steps=18, longer={4: 2000, 10: 2000, 16: 2000})
     number = pl.col("text").str.extract("([0-9]+)$").cast(pl.Int64)
     text = pl.format("epoch {} batch {}", number // 6, number % 6)
-    found = findings_of(run._replace(kept_ranges=run.ranges.with_columns(text=text)))["long-iterations"]
+    found = findings_of(run._replace(ranges=run.ranges.with_columns(text=text)))["long-iterations"]
     assert found.title.startswith("3 of 18 iterations (4 of repeats 0 to 2: every 6th) take 30.0 ms")
 
 

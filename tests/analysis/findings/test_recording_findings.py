@@ -40,7 +40,7 @@ def test_defects_late_capture_and_clocks_make_a_recording_doubtful() -> None:
     assert (some.severity, "synchronize before" in some.advice) == ("medium", True)
     late = run._replace(work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)))
     ranges = run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT))
-    found = analysis_of(late._replace(kept_ranges=ranges))
+    found = analysis_of(late._replace(ranges=ranges))
     (capture,) = (one for one in found.findings if one.id == "late-capture")
     assert capture.iterations == (0,)
     assert {"defective-reports", "doubtful-clocks", "late-capture"} & findings_of(program(GOOD)).keys() == set()
@@ -89,7 +89,7 @@ def test_the_verdict_tells_once_that_ranks_began_to_record_late() -> None:
     run = program(GOOD)
     late = run._replace(
         work=run.work.filter((pl.col("task") == 0) | (pl.col("start") > 1500 * UNIT)),
-        kept_ranges=run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT)),
+        ranges=run.ranges.filter((pl.col("task") == 0) | (pl.col("start") >= 1000 * UNIT)),
     )
     found = analysis_of(late)
     (why,) = {one.why for one in found.window.left_out}
@@ -104,7 +104,7 @@ def test_the_verdict_of_a_single_rank_speaks_of_no_others() -> None:
     run = program("0| k @0 5-900")
     found = analysis_of(run)._replace(found_by="k")
     assert "  Iterations found by `k`, which repeats\n" in verdict_of(found, [Path("run")])
-    whole = analysis_of(run._replace(kept_ranges=run.ranges.clear()))
+    whole = analysis_of(run._replace(ranges=run.ranges.clear()))
     assert "Window: from the first to the last device activity, " in verdict_of(whole, [Path("run")])
     hosts = whole._replace(efficiency=whole.efficiency._replace(devices=()))
     assert "Window: the recorded time, " in verdict_of(hosts, [Path("run")])

@@ -612,7 +612,7 @@ def test_the_place_of_the_longest_depends_on_no_order(times: list[tuple[int, int
 
 def test_data_that_is_loaded_beyond_the_iterations_of_the_window_is_told_without_their_range() -> None:
     found = analysis_of(program("0| load 0-400, k @405 410-990"))
-    (loading,) = data_loading(case_of(found._replace(kept_ranges=found.ranges.clear())))
+    (loading,) = data_loading(case_of(found._replace(ranges=found.ranges.clear())))
     assert (loading.evidence["range"], loading.evidence["host_ns"]) == ("load", 0)
 
 
@@ -686,7 +686,7 @@ def test_ranks_wait_in_mpi_before_the_first_kernel_for_one_that_records_later() 
         "ended": pl.lit(300 * UNIT, pl.Int64),
     }
     calls = parts.with_columns(row=pl.Series([0, 3]), began=began, family=pl.lit("mpi", TEXT), **late)
-    first = run._replace(kept_ranges=run.ranges.filter(pl.col("task") == 0), parts=calls)
+    first = run._replace(ranges=run.ranges.filter(pl.col("task") == 0), parts=calls)
     found = {one.id: one for one in conclude(first, Question(window="trace", metrics=())).findings}
     assert found["late-capture"].title.startswith(
         "Ranks do not begin to record together: rank 1 began to record 3 ms after"

@@ -113,7 +113,7 @@ def test_without_iterations_many_waits_are_those_of_a_loop(apart: int, named: bo
     kernels = [f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110)]
     waits = [f"synchronization:Stream_synchronize {9 * n + 2.5}-{9 * n + 2.7}" for n in range(0, 110, apart)]
     run = program(f"0| {', '.join([*kernels, *waits])}")
-    advice = findings_of(run._replace(kept_ranges=run.ranges.clear()))["launch-bound"].advice
+    advice = findings_of(run._replace(ranges=run.ranges.clear()))["launch-bound"].advice
     says = f"First remove the {6 * len(waits)} waits of the host for the device in the window"
     assert (says in advice, "waits of the host" in advice) == (named, named)
 
@@ -157,7 +157,7 @@ def test_a_wait_for_the_device_to_free_memory_is_part_of_that(wait: str, between
 def test_memory_allocated_all_along_is_named_without_iterations(steps: int, named: bool) -> None:
     usual, allocates = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990"
     run = program(f"0| {usual}", 20, **{f"step{n}_rank0": allocates for n in range(steps)})
-    found = findings_of(run._replace(kept_ranges=run.ranges.clear()))
+    found = findings_of(run._replace(ranges=run.ranges.clear()))
     assert ("allocations" in found) == named
 
 
@@ -166,7 +166,7 @@ def test_one_long_allocation_is_named_without_iterations_where_devices_idle(busy
     usual, frees = "k @0 5-100, k @395 400-990", "k @0 5-100, cuda:cudaFree 100-395, k @395 400-990"
     hidden = frees.replace("5-100, cuda", "5-394, cuda")
     run = program(f"0| {usual}", step2_rank0=hidden if busy else frees)
-    found = findings_of(run._replace(kept_ranges=run.ranges.clear()))
+    found = findings_of(run._replace(ranges=run.ranges.clear()))
     assert ("allocations" in found) == (not busy)
     if not busy:
         assert found["allocations"].title.startswith(
@@ -180,7 +180,7 @@ def test_the_long_allocation_that_is_named_is_the_one_during_which_a_device_idle
     """Calls of another name take longer, beside kernels."""
     frees = ", ".join(f"cuda:cudaFreeHost {20 + 40 * n}-{50 + 40 * n}" for n in range(8))
     run = program(f"0| k @0 5-400, {frees}, cuda:cudaMalloc 402-600, k @601 602-990", steps=1)
-    found = findings_of(run._replace(kept_ranges=run.ranges.clear()))["allocations"]
+    found = findings_of(run._replace(ranges=run.ranges.clear()))["allocations"]
     assert "(cudaMalloc)" in found.title
     assert (found.evidence["calls"], found.at_ns) == (1, 402 * UNIT)
 
@@ -276,7 +276,7 @@ def test_the_long_call_of_a_pause_is_named(calls: str, named: str, advice: str) 
     assert advice in found.advice
     assert "after `a` and before `b`" in found.advice
     if "Create" in named:
-        assert "(warm up)" in findings_of(run._replace(kept_ranges=run.ranges.clear()))["host-bound"].advice
+        assert "(warm up)" in findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"].advice
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_graphs_that_are_instantiated_in_the_loop_should_be_kept(steps: int, mad
         makes = {f"step{n}_rank0": f"{usual}, cuda:cudaGraphInstantiate 410-440" for n in range(steps)}
         run = program(f"0| {usual}", **makes)
         assert ("First keep CUDA graphs: 6 are" in findings_of(run)[name].advice) == made
-        assert "First keep" not in findings_of(run._replace(kept_ranges=run.ranges.clear()))[name].advice
+        assert "First keep" not in findings_of(run._replace(ranges=run.ranges.clear()))[name].advice
 
 
 @pytest.mark.parametrize(("until", "named"), [(440, True), (415, False)])
@@ -384,7 +384,7 @@ def test_a_busy_host_that_sends_data_back_is_to_leave_it_on_the_device(back: str
     """Without ranges there are no iterations, in which the work between the copies would be counted."""
     copies = "c:Host-to-Device @0 5-9, c:Host-to-Device @1 10-15, k @10 20-60, c:Device-to-Host @60 65-75"
     run = program(f"0| {copies}, c:{back} @900 905-915, k @920 925-990", steps=2)
-    found = findings_of(run._replace(kept_ranges=run.ranges.clear()))["host-bound"]
+    found = findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"]
     assert ("where data goes to the device again, leave it there" in found.advice) == returns
 
 

@@ -26,7 +26,7 @@ def begun_later() -> Run:
     late = {f"step0_rank{rank}": f"n @1940 1950-1955, wait {BEGUN}-1960" for rank in (1, 2)}
     run = program(lines, longer={0: 1000}, **early, **late)
     kept = (pl.col("task") == 0) | (pl.col("start") >= BEGUN * UNIT)
-    return run._replace(kept_ranges=run.ranges.filter(kept))
+    return run._replace(ranges=run.ranges.filter(kept))
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_ranks_that_come_late_after_they_began_to_record_are_late() -> None:
     others = pl.concat(
         [early.with_columns(task=pl.lit(rank, pl.Int64), row=pl.lit(3 * rank, pl.Int64)) for rank in (1, 2)]
     )
-    found = {one.id: one for one in asked(run._replace(kept_ranges=pl.concat([run.ranges, others])), "device").findings}
+    found = {one.id: one for one in asked(run._replace(ranges=pl.concat([run.ranges, others])), "device").findings}
     assert "late-capture" not in found
     assert found["late-rank"].ranks == (1,)
 

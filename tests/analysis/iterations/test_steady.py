@@ -173,7 +173,7 @@ def test_an_iteration_that_is_open_at_the_end_is_left_out() -> None:
     """The range within it is open, too: both are drawn to the last event."""
     run = two_ranks([(0, 10), (10, 20), (20, 30)], [(0, 10), (10, 20), (20, 30)])
     inner = run.ranges.tail(1).with_columns(pl.col("start") + 1, text=pl.lit("forward"))
-    found = steady(run._replace(kept_ranges=run.ranges.vstack(inner)))
+    found = steady(run._replace(ranges=run.ranges.vstack(inner)))
     assert found.iterations == ((0, 0), (1, 0))
     assert found.left_out[0][2:4] == ((1,), "rank 1 stopped recording in it")
 

@@ -75,7 +75,7 @@ def test_a_range_in_no_iteration_is_about_all_of_them() -> None:
 def without_end(run: Run) -> Run:
     """The run with a last step that lasts as long as the others, so that the time behind it is of none."""
     end = pl.when(pl.col("text") == "step 5").then(pl.col("start") + 1000 * UNIT).otherwise("end")
-    return run._replace(kept_ranges=run.ranges.with_columns(end=end))
+    return run._replace(ranges=run.ranges.with_columns(end=end))
 
 
 def test_ranks_that_are_apart_count_each_by_its_own_ranges() -> None:

@@ -72,7 +72,7 @@ def _merge(case: Case, members: pl.DataFrame, looped: float) -> str:
         return OF_NORMS
     if case.framework is Framework.JAX:
         window = case.analysis.window
-        inside = case.run.read_ranges("start", "text").filter(pl.col("start").is_between(window.start, window.end))
+        inside = case.run.ranges.filter(pl.col("start").is_between(window.start, window.end))
         in_loop = int(inside["text"].cast(pl.String).str.contains(XLA_LOOP, literal=True).sum())
         if 2 * case.of_device(in_loop) >= looped:
             return OF_XLA

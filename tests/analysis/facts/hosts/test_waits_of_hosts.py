@@ -275,7 +275,7 @@ def test_without_iterations_a_call_that_comes_seldom_does_not_recur(times: int, 
     ]
     end = [f"k:e{t}:GEMM @{t} {t + 1}-{t + 8}, cuda:cudaDeviceSynchronize {t + 2}-{t + 9}" for t in (250, 273)[:times]]
     run = program(f"0| {', '.join(rounds + end)}", steps=1)
-    case = case_of(analysis_of(run._replace(kept_ranges=run.ranges.clear())))
+    case = case_of(analysis_of(run._replace(ranges=run.ranges.clear())))
     assert not case.analysis.window.iterations
     assert waits_by_rank(case) == {0: 9 + times}
     assert code_that_waits(case, [0]).startswith(
