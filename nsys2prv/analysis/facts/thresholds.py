@@ -91,6 +91,7 @@ IN_COPIES = Threshold(0.5, "of the time before launches", "most of that time goe
 LONG_CALL = Threshold(100_000, "ns a call", "calls that make no context and load no code take 1 to 50 us")
 ONE_PLACE = Threshold(0.5, "of the time without launched work", "whoever looks there looks at most of it")
 AT_ONCE = Threshold(0.5, "of the time that a GPU works", "GPUs of a process that mostly work at once take no turns")
+TAKES_TURNS = Threshold(0.25, "of the longest wait", "a GPU that waits less than that for others of its process leads")
 PART_PLACE = Threshold(0.25, "of the time without launched work", "where hundreds of launches share the rest")
 FEWEST_SAMPLES = Threshold(20, "samples", "of fewer, a share is left to chance")
 RUNS_THERE = Threshold(0.5, "of the samples for its time", "a thread that waits in a pause has hardly any there")
@@ -190,7 +191,7 @@ WAITS_OF_KERNELS = Threshold(
 )
 NAMED_WAIT = Threshold(0.1, "of the waits", "without iterations: a call that comes no more often is of no loop")
 DATA_COPIES = Threshold(0.25, "of copies to the host", "a layer's biases and norms are small, one third is matrices")
-MOST_READS = Threshold(0.8, "of the copies of values", "with fewer of one kind, a host waits for others, too")
+MOST_WAITS = Threshold(0.8, "of the waits of hosts", "with fewer of one kind, a host waits for other things, too")
 WAITS_MORE = Threshold(2, "times those of other ranks", "hosts that do the same wait about as often")
 LATENCY_KERNEL = Threshold(10_000, "ns", "shorter kernels are bound by their latency, whatever their grid")
 SMALL_GRIDS_SAVED = Threshold(

@@ -78,7 +78,8 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     if rest < LOW.value * case.iteration_ns:
         return
     progress = _asynchronous(chief.table)
-    first = f"{advice_on_channels(case)}{advice_on_shared_norms(case)}"
+    channels = advice_on_channels(case) if chief.kind == NCCL else ""
+    first = f"{channels}{advice_on_shared_norms(case)}"
     advice = ADVICE_PROGRESS if progress else f"{first}{_advice(case, chief.kind, exposed)}"
     yield Finding(
         "exposed-transfer",

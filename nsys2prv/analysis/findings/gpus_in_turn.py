@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.devices.gpus_in_turn import waits_for_gpus
+from nsys2prv.analysis.facts.devices.gpus_in_turn import WaitsForGpus, waits_for_gpus
 from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.thresholds import TAKES_TURNS
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
 
@@ -24,27 +25,39 @@ _TWO_WAYS = Words(
 
 
 def gpus_in_turn(case: Case) -> Iterator[Finding]:
-    """Yield the rank whose GPUs wait longest for each other, by the GPU that waits least."""
-    waits = waits_for_gpus(case)
+    """Yield the rank whose GPUs wait longest for each other: of those that wait, by the one that waits least.
+
+    A GPU hardly waits if it does so for less than TAKES_TURNS of the longest wait of its rank.
+    """
+    waits = {rank: _in_turn(found) for rank, found in waits_for_gpus(case).items()}
+    waits = {rank: own for rank, own in waits.items() if len(own) > 1}
     if not waits:
         return
-    rank = max(waits, key=lambda one: (min(waits[one].by_device.values()), -one))
-    devices = waits[rank].by_device
-    cost = min(devices.values())
+    rank = max(waits, key=lambda one: (min(waits[one].values()), -one))
+    gpus = waits[rank]
+    cost = min(gpus.values())
+    several = len(waits_for_gpus(case)[rank].by_device)
+    count = f"The {len(gpus)}" if len(gpus) == several else f"{len(gpus)} of the {several}"
     yield Finding(
         "gpus-in-turn",
-        f"The {len(devices)} GPUs of rank {rank} take turns: each has work, and waits {text_ms(cost)} {case.unit} "
+        f"{count} GPUs of rank {rank} take turns: each has work, and waits {text_ms(cost)} {case.unit} "
         "for what another one computes",
         cost,
         _TWO_WAYS.of(case.framework),
         ranks=(rank,),
         iterations=case.iterations,
         evidence={
-            "gpus": [case.run.devices[device].gpu for device in devices],
-            "waiting_ns": [round(ns) for ns in devices.values()],
+            "gpus": [case.run.devices[device].gpu for device in gpus],
+            "waiting_ns": [round(ns) for ns in gpus.values()],
         },
         confidence="medium",
         command="nsys2prv analyze RUN --show idle-causes,idle",
         cfg="analysis/idle_causes",
-        at_ns=waits[rank].at,
+        at_ns=waits_for_gpus(case)[rank].at,
     )
+
+
+def _in_turn(found: WaitsForGpus) -> dict[int, float]:
+    """Return the devices that wait, and how long (ns of an iteration)."""
+    longest = max(found.by_device.values())
+    return {device: ns for device, ns in found.by_device.items() if ns > 0 and ns >= TAKES_TURNS.value * longest}

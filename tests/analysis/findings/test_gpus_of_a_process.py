@@ -166,6 +166,9 @@ def test_gpus_of_a_process_that_wait_for_each_other_take_turns() -> None:
     )
     assert found.evidence == {"gpus": [0, 1], "waiting_ns": [4_000_000, 2_950_000]}
     assert found.at_ns == 3_000_000
+    # A third GPU that always works takes no turns, and hides none.
+    third = findings_of(of_processes(program(f"{TAKE_TURNS.strip()}\n2| k @0 2-998"), 3))["gpus-in-turn"]
+    assert third.title.startswith("2 of the 3 GPUs of rank 0 take turns: each has work, and waits")
     # GPUs of two processes do not take turns for one program.
     assert "gpus-in-turn" not in findings_of(program(TAKE_TURNS))
 

@@ -86,6 +86,11 @@ def test_what_the_values_are_of_is_told_by_the_kernels_before(
     assert "First remove the 99 waits of the host for the device in an iteration" in found.advice
     for text in ("set_detect_anomaly", "CUBLAS_POINTER_MODE_DEVICE"):
         assert (text in found.advice) == (text == says)
+    # One value in an iteration explains none of 98 other waits.
+    few = work.with_columns(bytes=pl.when(pl.col("start") % (1000 * UNIT) < 20 * UNIT).then("bytes").otherwise(10**6))
+    case = case_of(analysis_of(run._replace(work=few, row_labels=(label, *run.row_labels[1:]))))
+    (found,) = launch_bound(replace(case, framework=framework))
+    assert "Most are for" not in found.advice
 
 
 def test_waits_are_named_of_the_ranks_and_iterations_that_are_counted() -> None:
@@ -297,7 +302,7 @@ def test_long_launches_are_named_with_their_reason(until: int, title: str, advic
 def test_a_long_launch_of_a_kernel_that_is_new_may_load_its_code() -> None:
     others = "cuda:cudaLaunchKernel 0-1, k:a @0 5-100, cuda:cudaLaunchKernel 755-756, k:a @755 760-990"
     run = program(f"0| {others}, cuda:cudaLaunchKernel 100-750, k:b @100 102-110", steps=1)
-    found = findings_of(run._replace(kept_ranges=run.ranges.clear()))["host-bound"]
+    found = findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"]
     assert "the host is in 1 call of `cudaLaunchKernel` for 6.42 ms" in found.title
     assert "CUDA_MODULE_LOADING=EAGER" in found.advice
 
@@ -550,3 +555,7 @@ def test_waits_for_copies_of_single_inputs_are_told(memory: str, told: bool) -> 
     copies = ", ".join(f"c:Host-to-Device:{memory} @{at} {at}.2-{at}.3, wait {at}.1-{at}.4" for at in range(4, 900, 90))
     advice = findings_of(program(f"0| {kernels}, {copies}"))["launch-bound"].advice
     assert ("Most are for copies to the device, one by one: join their data on the host" in advice) == told
+    # A copy explains one wait.
+    more = ", ".join(f"wait {at}.45-{at}.5" for at in range(4, 900, 90))
+    advice = findings_of(program(f"0| {kernels}, {copies}, {more}"))["launch-bound"].advice
+    assert "Most are for" not in advice

@@ -38,9 +38,10 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     ranks = max(operations["task"].n_unique(), 1)
     alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
     computed = pl.col("between_ns") - pl.col("packing_ns")
-    follows = alike & (computed <= IN_ONE_ROW.value * pl.col("transfer_ns"))
+    operations = operations.with_columns(follows=alike & (computed <= IN_ONE_ROW.value * pl.col("transfer_ns")))
     # The first one of a row is in it, too.
-    rows = operations.filter((follows | follows.shift(-1).over("device")).fill_null(False))
+    followed = pl.col("follows").shift(-1).over("device")
+    rows = operations.filter((pl.col("follows") | followed).fill_null(False))
     each = _median(rows["transfer_ns"])
     in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
     if in_rows < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:

@@ -19,7 +19,8 @@ def advice_on_channels(case: Case) -> str:
     transfers = nccl_transfers(case).with_columns(blocks=blocks_of(pl.col("shape")))
     is_large = pl.coalesce(pl.col("bytes") >= BANDWIDTH_BYTES.value, pl.col("transfer_ns") >= LARGE_TRANSFER.value)
     single = transfers.filter(is_large, pl.col("blocks") == 1)
-    if single.is_empty() or int(single["exposed_ns"].sum()) < ONE_CHANNEL.value * int(transfers["exposed_ns"].sum()):
+    exposed, of_single = int(transfers["exposed_ns"].sum()), int(single["exposed_ns"].sum())
+    if not exposed or of_single < ONE_CHANNEL.value * exposed:
         return ""
     return (
         "NCCL moves large messages over one channel (one block a kernel): unset NCCL_MAX_NCHANNELS and NCCL_MAX_CTAS "

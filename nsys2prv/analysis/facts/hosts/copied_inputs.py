@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.launcher_waits import waits_of_launchers
-from nsys2prv.analysis.facts.thresholds import MOST_READS
+from nsys2prv.analysis.facts.thresholds import MOST_WAITS
 from nsys2prv.analysis.frames import COPY, TO_DEVICE
 from nsys2prv.analysis.text_columns import text_contains
 
@@ -23,7 +23,7 @@ _JOIN = Words(
 def advice_on_inputs(case: Case) -> str:
     """Return advice if most waits of launching threads in the window come right after a copy to the device; else "".
 
-    The last activity that the thread launched before the wait tells.
+    A copy counts for the first wait after it, if the thread launches nothing between.
     """
     launched = case.run.work.select(
         "launched",
@@ -33,5 +33,5 @@ def advice_on_inputs(case: Case) -> str:
     launched = launched.drop_nulls(["launched", "row"]).sort("launched")
     waits = case.kept_calls(waits_of_launchers(case)).sort("start")
     known = waits.join_asof(launched, left_on="start", right_on="launched", by="row", check_sortedness=False)
-    copies = int(known["copies_in"].sum())
-    return _JOIN.of(case.framework) if copies and copies >= MOST_READS.value * waits.height else ""
+    copies = known.filter("copies_in").select("row", "launched").n_unique()
+    return _JOIN.of(case.framework) if copies and copies >= MOST_WAITS.value * waits.height else ""

@@ -77,14 +77,21 @@ def advice_on_call(case: Case, name: str, seen: Seen, rank: int | None = None) -
 
 
 def _asked_before(case: Case, name: str, rank: int | None) -> str | None:
-    """Return the query of the device that comes before most time of a call of the system; None where none does."""
+    """Return the query of the device that comes before and after most time of a call of the system; else None."""
     calls = _of_launchers(case, rank)
     asked = calls.filter(pl.col("kind") == "cuda").select("row", asked="start", query=pl.col("name").cast(pl.String))
+    asked = asked.sort("asked")
     known = calls.filter(pl.col("kind") == "os", pl.col("name") == name).sort("start")
-    known = known.join_asof(
-        asked.sort("asked"), left_on="start", right_on="asked", by="row", strategy="backward", check_sortedness=False
+    before = known.join_asof(asked, left_on="start", right_on="asked", by="row", check_sortedness=False)
+    both = before.join_asof(
+        asked.select("row", "asked", again="query"),
+        left_on="start",
+        right_on="asked",
+        by="row",
+        strategy="forward",
+        check_sortedness=False,
     )
-    queries = known.filter(pl.col("query").is_in(QUERIES))
+    queries = both.filter(pl.col("query").is_in(QUERIES), pl.col("again").is_in(QUERIES))
     if 2 * int(queries["ns"].sum()) <= int(known["ns"].sum()):
         return None
     return str(queries["query"].mode().sort()[0])

@@ -1,4 +1,4 @@
-"""What the values are that hosts read from devices, where the kernels before the copies tell."""
+"""Values that hosts read from devices and wait for, by the kernels before their copies."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.repeated_passes import BACKWARD
 from nsys2prv.analysis.facts.framework import Framework
+from nsys2prv.analysis.facts.gaps import kept_time
+from nsys2prv.analysis.facts.hosts.launcher_waits import waits_of_launchers
 from nsys2prv.analysis.facts.kernel_families import REDUCTION
-from nsys2prv.analysis.facts.thresholds import MANY_OPERATIONS, MOST_READS, VALUE_BYTES
+from nsys2prv.analysis.facts.thresholds import MANY_OPERATIONS, MOST_WAITS, VALUE_BYTES
 from nsys2prv.analysis.frames import COPY, TO_HOST
 from nsys2prv.analysis.text_columns import text_contains
 
@@ -27,23 +29,22 @@ _OF_BLAS = (
 
 
 def advice_on_values(case: Case) -> str:
-    """Return what most values are that hosts read in the window, and what to do about them; else an empty text.
+    """Return what most waits of launching threads are for, and what to do about them; else an empty text.
 
-    Copies of up to VALUE_BYTES count, by what their stream did before.
+    Each copy of up to VALUE_BYTES to the host counts as a wait, by what its stream did before.
     """
-    window, framework = case.analysis.window, case.framework
     before = {c: pl.col(c).shift(1).over("row", order_by="start") for c in ("name", "family")}
-    columns = ("kind", "name", "bytes", "start", "caller_row")
+    columns = ("task", "kind", "name", "bytes", "start", "end", "caller_row")
     placed = case.run.work.select(*columns, name_before=before["name"], family_before=before["family"])
-    inside = placed.filter(pl.col("start").is_between(window.start, window.end))
-    reads = inside.filter(pl.col("kind") == COPY, pl.col("name") == TO_HOST, pl.col("bytes") <= VALUE_BYTES.value)
-    if framework is Framework.PYTORCH:
+    copies = placed.filter(pl.col("kind") == COPY, pl.col("name") == TO_HOST, pl.col("bytes") <= VALUE_BYTES.value)
+    reads = case.cut(copies, kept_time(case.analysis))
+    most = max(MOST_WAITS.value * case.kept_calls(waits_of_launchers(case)).height, 1)
+    if case.framework is Framework.PYTORCH:
         threads = [row for row, label in enumerate(case.run.row_labels) if label.startswith(BACKWARD)]
         of_flags = (pl.col("bytes") == _FLAG_BYTES) & pl.col("caller_row").is_in(threads)
         checks = int(reads.select((of_flags & (pl.col("family_before") == REDUCTION)).sum()).item())
-        many = checks >= MANY_OPERATIONS.value * case.step_count
-        return _ANOMALIES if many and checks >= MOST_READS.value * reads.height else ""
-    if framework is Framework.CUDA and reads.height:
+        return _ANOMALIES if checks >= max(most, MANY_OPERATIONS.value * case.step_count) else ""
+    if case.framework is Framework.CUDA:
         results = int(reads.select(text_contains("name_before", BLAS_RESULT).sum()).item())
-        return _OF_BLAS if results >= MOST_READS.value * reads.height else ""
+        return _OF_BLAS if results >= most else ""
     return ""

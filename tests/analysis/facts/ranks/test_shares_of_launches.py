@@ -99,3 +99,7 @@ def test_a_sleep_after_a_query_of_the_device_is_polling(asks: str, of_polling: b
     found = findings_of(program(f"0| k @0 5-200, {sleeps}, k @820 825-990"))["system-waiting"]
     assert "`usleep`" in found.title
     assert found.advice.startswith("The host sleeps between two questions") == of_polling
+    # After a single question, as of an allocator, the host waits for something else.
+    launch = "cuda:cudaLaunchKernel 818-820, k @820 825-990"
+    once = findings_of(program(f"0| k @0 5-200, cuda:{asks} 110-111, os:usleep 111-810, {launch}"))
+    assert "The host sleeps for a time" in once["system-waiting"].advice
