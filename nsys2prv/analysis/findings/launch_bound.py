@@ -80,8 +80,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     elif of_short:
         rule, (title, advice) = "launch-bound", _of_launches(case, mean, a_device, median, places, seen)
         title += _or_waiting(case, cost, mean)
-        less = f" {LAUNCH_LESS.of(case.framework)}" if advice_on_loops(case, a_device) else other_ways(case.framework)
-        spare = (seen.others, _did(seen).replace(seen.others, ""), less)
+        spare = (seen.others, _did(seen).replace(seen.others, ""), *_spare_ways(case, a_device))
     else:
         rule, (title, advice) = "host-bound", busy_host(case, mean, places, seen, in_few)
         spare = (seen.others,)
@@ -112,6 +111,16 @@ def launch_bound(case: Case) -> Iterator[Finding]:
 
 def _did(seen: Seen) -> str:
     return f": {seen.text}" if seen.text else ""
+
+
+def _spare_ways(case: Case, kernels: float) -> tuple[str, ...]:
+    """Return what the advice on launches can do without: code that waits, where copies say it, and ways to launch less.
+
+    Beside loops, which say one, no way is needed.
+    """
+    less, others = LAUNCH_LESS.of(case.framework), other_ways(case.framework)
+    ways = (f" {less}",) if advice_on_loops(case, kernels) else (others, f" {less.replace(others, '')}")
+    return (*ways[:1], f" ({_code_of_waits(case)})", *ways[1:]) if advice_on_inputs(case) else ways
 
 
 def _or_waiting(case: Case, cost: float, starved: float) -> str:
@@ -200,18 +209,16 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
 
     `kernels`: on a device. Without iterations only many waits are those of a loop.
     """
-    waits = waits_by_rank(case, usually=True)
-    # A rank that saves for all is late, and does so in few iterations.
-    waits = {r: n for r, n in waits.items() if not (waits_more(waits, r) and copies_data(case, r, usually=True))}
+    waits = _waits(case)
     mean = sum(waits.values()) / max(len(waits), 1)
     each = bool(case.analysis.window.iterations)
     if mean < max(WAITS_IN_GRAPH.value, 0 if each else WAITS_OF_KERNELS.value * kernels):
         return ""
     most = max(waits, key=lambda rank: waits[rank])
     of_one = waits_more(waits, most)
+    code = _code_of_waits(case)
     whose = f"{waits[most]:,.0f} waits of rank {most}'s host" if of_one else f"{mean:,.0f} waits of the host"
     when = "in an iteration" if each else case.unit
-    code = code_that_waits(case, [most] if of_one else waits, usually=True)
     if (alike := kernels_between_waits(case)) and not of_one:
         return (
             f"The host waits for the device {mean:,.0f} times {case.unit} ({code}), and launches the same {alike:,} "
@@ -219,6 +226,22 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
         )
     first = f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
     return first + (advice_on_values(case) or advice_on_inputs(case))
+
+
+def _waits(case: Case) -> dict[int, float]:
+    """Return how often hosts of ranks wait for their devices, without a rank that saves for all in few iterations.
+
+    Such a rank is late.
+    """
+    waits = waits_by_rank(case, usually=True)
+    return {r: n for r, n in waits.items() if not (waits_more(waits, r) and copies_data(case, r, usually=True))}
+
+
+def _code_of_waits(case: Case) -> str:
+    """Return the calls and code by which hosts wait for their devices, of the rank that waits most if far more."""
+    waits = _waits(case)
+    most = max(waits, key=lambda rank: waits[rank], default=None)
+    return code_that_waits(case, waits if most is None or not waits_more(waits, most) else [most], usually=True)
 
 
 def _single_gaps(case: Case) -> float:
