@@ -141,6 +141,7 @@ CHAINS = Threshold(
 LOOP_OVER_TENSORS = Threshold(
     50, "elementwise kernels in a row", "layers have ten at most; a loop over the parameters of a model has hundreds"
 )
+AVERAGED = Threshold(0.5, "of the kernels in loops", "with fewer after NCCL kernels, most loops are of an optimizer")
 LOOPED = Threshold(0.1, "of the kernels", "fewer in loops over tensors hardly shorten the time of launches")
 MANY_ROUNDS = Threshold(
     100, "rounds in a row", "deep networks repeat their layers less often; loops over rows or steps do so more often"

@@ -50,6 +50,20 @@ def test_a_loop_over_tensors_is_named_where_it_launches_many_kernels(looped: int
     assert (said in advice) == named
 
 
+@pytest.mark.parametrize(("reduced", "named"), [(110, True), (45, False)])
+def test_a_loop_whose_kernels_follow_nccl_kernels_averages_gradients(reduced: int, named: bool) -> None:
+    """Of 110 kernels in a row, each after a kernel of NCCL, or the first 45 alone."""
+    items = []
+    for n in range(110):
+        items += [f"n @{9 * n} {9 * n + 1}-{9 * n + 2}"] * (n < reduced)
+        items.append(f"k:a:elementwise @{9 * n + 4} {9 * n + 5}-{9 * n + 6}")
+    rank = ", ".join(items)
+    advice = findings_of(program(f"0| {rank}\n1| {rank}"))["launch-bound"].advice
+    said = "110 of the kernels are elementwise ones, each after an NCCL kernel, as where gradients are averaged one by"
+    assert (said in advice) == named
+    assert ("as of a loop over parameters" in advice) != named
+
+
 def test_a_stream_of_nothing_but_elementwise_kernels_has_a_chain_in_each_iteration() -> None:
     """Twelve in each of six iterations, as of a stencil, are no loop over tensors."""
     kernels = ", ".join(f"k:a:elementwise @{at} {at + 1}-{at + 2}" for at in range(0, 96, 8))

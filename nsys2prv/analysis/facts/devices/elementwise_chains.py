@@ -7,7 +7,8 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.kernel_families import COPIES, ELEMENTWISE
-from nsys2prv.analysis.facts.thresholds import LOOP_OVER_TENSORS, LOOPED
+from nsys2prv.analysis.facts.thresholds import AVERAGED, LOOP_OVER_TENSORS, LOOPED
+from nsys2prv.analysis.frames import NCCL
 from nsys2prv.model.units import text_ms
 
 ONE_FOR_ALL = Words(
@@ -16,6 +17,13 @@ ONE_FOR_ALL = Words(
     "or torch.compile launches a few for all tensors",
     jax="one jax.jit around the whole loop launches a few for all arrays",
     cupy="cupy.fuse or a kernel of your own over one array launches a few",
+)
+# Where such a kernel follows each NCCL kernel.
+AVERAGE_AT_ONCE = Words(
+    general="let NCCL average (ncclAvg), and send one buffer for many tensors",
+    pytorch="DistributedDataParallel averages them beside the backward pass; else put them in one flat buffer, and "
+    "all_reduce that with ReduceOp.AVG",
+    jax="one jax.lax.pmean of the whole tree, within one jax.jit, averages all",
 )
 
 
@@ -50,6 +58,11 @@ def advice_on_loops(case: Case, kernels: float) -> str:
     looped = kernels_in_loops(case)
     if looped < LOOPED.value * kernels:
         return ""
+    if (after := _kernels_after_nccl(case)) >= AVERAGED.value * looped:
+        return (
+            f"{after:,.0f} of the kernels are elementwise ones, each after an NCCL kernel, as where gradients are "
+            f"averaged one by one: {AVERAGE_AT_ONCE.of(case.framework)}. "
+        )
     ns = case.of_device(int(_loops(case).select((pl.col("end") - pl.col("start")).sum()).item()))
     return (
         f"{looped:,.0f} of the kernels are elementwise ones in a row, as of a loop over parameters, {text_ms(ns)} from "
@@ -60,3 +73,16 @@ def advice_on_loops(case: Case, kernels: float) -> str:
 def _loops(case: Case) -> pl.DataFrame:
     """Return the chains (see elementwise_chains) that are so long that they must be loops over tensors."""
     return elementwise_chains(case).filter(pl.col("work").list.len() >= LOOP_OVER_TENSORS.value)
+
+
+def _kernels_after_nccl(case: Case) -> float:
+    """Return before how many kernels of loops an NCCL kernel began since the kernel before (of a device, an iteration).
+
+    That kernel is of the same loop; before the first one any NCCL kernel counts.
+    """
+    numbered = _loops(case).with_row_index("chain").select("chain", "work").explode("work")
+    looped = numbered.join(case.kernels.select("work", "device", "start"), on="work").sort("start")
+    nccl = case.run.work.filter(pl.col("kind") == NCCL)
+    begun = nccl.select("device", "start", begun="start").sort("start")
+    placed = looped.join_asof(begun, on="start", by="device", check_sortedness=False).drop_nulls("begun")
+    return case.of_device(placed.select("chain", "begun").unique().height)
