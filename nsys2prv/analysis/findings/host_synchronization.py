@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.devices.gpus_in_turn import hosts_wait_for_one_gpu
 from nsys2prv.analysis.facts.framework import Words
+from nsys2prv.analysis.facts.hosts.copied_inputs import advice_on_inputs, common_inputs
 from nsys2prv.analysis.facts.hosts.graphs_in_loop import advice_on_graphs, graphs_meanwhile
 from nsys2prv.analysis.facts.hosts.host_compute import computes_between_copies
 from nsys2prv.analysis.facts.starved import longest_at
@@ -59,16 +60,21 @@ def host_synchronization(case: Case) -> Iterator[Finding]:
     all_first = _ALL_FIRST if hosts_wait_for_one_gpu(case) else ""
     meanwhile = graphs_meanwhile(case, mean) if graphs else ""
     call = f"{name} (polling)" if by_polling else f"Waiting for values (in `{name}`)" if by_value else name
+    # Waits for values have advice of their own.
+    copied = "" if by_polling or by_value else advice_on_inputs(case)
+    what = _COMPUTE_THERE if computes_between_copies(case) else copied or _run_ahead(case, by_polling)
+    advice = graphs + all_first + what
     yield Finding(
         "host-synchronization",
         f"{call} empties the device: {text_ms(cost)} {case.unit} until new work is launched{meanwhile}",
         cost,
-        graphs + all_first + (_COMPUTE_THERE if computes_between_copies(case) else _run_ahead(case, by_polling)),
+        advice,
         iterations=case.iterations,
         evidence={"synchronization": name, "calls": instances, "idle_after_ns": round(mean)},
         command="nsys2prv analyze RUN --show idle,idle-causes,api",
         cfg="analysis/host_synchronization",
         at_ns=longest_at(case.starved, "synchronized"),
+        common=common_inputs(case, advice),
     )
 
 

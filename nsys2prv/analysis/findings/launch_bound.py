@@ -17,7 +17,7 @@ from nsys2prv.analysis.facts.hosts.blocking_launches import UNSET, all_block, bl
 from nsys2prv.analysis.facts.hosts.busy_hosts import busy_host
 from nsys2prv.analysis.facts.hosts.chief_gap import IdlePlaces, chief_gap, idle_places, seen_in_gap, where_text
 from nsys2prv.analysis.facts.hosts.code_loading import common_loading
-from nsys2prv.analysis.facts.hosts.copied_inputs import advice_on_inputs
+from nsys2prv.analysis.facts.hosts.copied_inputs import advice_on_inputs, common_inputs
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes, other_ways
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.kernels_between_waits import kernels_between_waits
@@ -50,6 +50,8 @@ LARGER_GRAPHS = Words(
     "lax.fori_loop), so that fewer are launched.",
     cuda="CUDA graphs launch these kernels already: put more into a graph (several steps), so that fewer are launched.",
 )
+# What this advice shares with that of other findings.
+COMMON = (common_norms, common_operations, common_loading, common_inputs)
 # nsys profile --cuda-graph-trace has `graph` by default.
 NODES_COST = (
     " Recording their kernels one by one makes each launch longer: record with --cuda-graph-trace=graph to see by how "
@@ -105,7 +107,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         cfg="views/kernels_in_flight",
         at_ns=case.starved.select(at_longest("longest", "at")).item(),
         spare=tuple(part for part in spare if part),
-        common=(*common_norms(case, advice), *common_operations(case, advice), *common_loading(case, advice)),
+        common=tuple(part for common in COMMON for part in common(case, advice)),
     )
 
 
@@ -225,7 +227,8 @@ def _advice_on_waits(case: Case, kernels: float) -> str:
             "kernels between: compute several inputs at once (a larger batch), or launch these as one CUDA graph. "
         )
     first = f"First remove the {whose} for the device {when} ({code}): no CUDA graph can hold them. "
-    return first + (advice_on_values(case) or advice_on_inputs(case))
+    copied = advice_on_inputs(case)
+    return first + (advice_on_values(case) or (copied and f"{copied} "))
 
 
 def _waits(case: Case) -> dict[int, float]:

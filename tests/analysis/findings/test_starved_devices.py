@@ -554,10 +554,21 @@ def test_waits_for_copies_of_single_inputs_are_told(memory: str, told: bool) -> 
     kernels = ", ".join(f"k @{9 * n} {9 * n + 1}-{9 * n + 2}" for n in range(110))
     copies = ", ".join(f"c:Host-to-Device:{memory} @{at} {at}.2-{at}.3, wait {at}.1-{at}.4" for at in range(4, 900, 90))
     found = findings_of(program(f"0| {kernels}, {copies}"))["launch-bound"]
-    assert ("Most are for copies to the device, one by one: join their data on the host" in found.advice) == told
+    assert ("Most waits are for copies to the device, one by one: join their data on the host" in found.advice) == told
     code = [part for part in found.spare if part in found.advice and "cudaDeviceSynchronize" in part]
     assert bool(code) == told, "a screen without room says what to do rather than which calls wait"
     # A copy explains one wait.
     more = ", ".join(f"wait {at}.45-{at}.5" for at in range(4, 900, 90))
     advice = findings_of(program(f"0| {kernels}, {copies}, {more}"))["launch-bound"].advice
-    assert "Most are for" not in advice
+    assert "Most waits are for" not in advice
+
+
+@pytest.mark.parametrize(("memory", "told"), [("Pageable_to_Device", True), ("Pinned_to_Device", False)])
+def test_synchronization_names_copies_of_single_inputs(memory: str, told: bool) -> None:
+    """The host waits for each, and then for nothing else."""
+    parts = (f"c:Host-to-Device:{memory} @{at} {at}.2-{at + 40}, wait {at}.1-{at + 41}" for at in range(4, 900, 90))
+    kernels = (f"k @{at} {at + 1}-{at + 20}" for at in range(65, 960, 90))
+    found = findings_of(program(f"0| {', '.join([*parts, *kernels])}"))["host-synchronization"]
+    assert ("Most waits are for copies to the device, one by one" in found.advice) == told
+    assert ("read results and flags some iterations later" in found.advice) != told
+    assert [one.cause for one in found.common] == ["inputs"] * told, "launches have it, too"
