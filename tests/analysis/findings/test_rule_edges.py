@@ -242,6 +242,15 @@ def test_host_functions_of_few_iterations_explain_nothing() -> None:
     assert "host-functions" not in found
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_host_functions_on_a_stream_of_copies_alone_need_no_other(alone: bool) -> None:
+    run = program("0| k @0 5-100, c @1 100-400, cuda:cudaLaunchHostFunc 2-3, k @4 700-990")
+    stream = pl.col("row") + (pl.col("kind") == "copy").cast(pl.Int64)
+    found = findings_of(run._replace(work=run.work.with_columns(row=stream)) if alone else run)["host-functions"]
+    assert ("Their stream has no kernels" in found.advice) == alone
+    assert ("Put them on a stream of their own" in found.advice) != alone
+
+
 def test_of_many_ranks_with_host_functions_the_last_counts_too() -> None:
     """Devices wait 3 ms behind a host function, and that of rank 9 only 1 ms: more ranks than a finding names."""
     lines = [
