@@ -12,7 +12,11 @@ from nsys2prv.analysis.facts.devices.attention_scores import kernels_on_scores
 from nsys2prv.analysis.facts.kernel_families import GATHERS, PRODUCTS
 from nsys2prv.analysis.facts.thresholds import DOMINANT
 from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import short
+
+# Names of kernels that sort: of CUB, Thrust and PyTorch.
+SORTS = r"(?i)sort"
 
 
 def dominant_kernel(case: Case) -> Iterator[Finding]:
@@ -31,12 +35,16 @@ def dominant_kernel(case: Case) -> Iterator[Finding]:
     on_path = time.path_ns / case.iteration_ns if case.iteration_ns else 0.0
     if min(share, on_path) < DOMINANT.value or family == GATHERS or re.match(PRODUCTS, family):
         return
+    less = ", top-k in place of a sort" if re.search(SORTS, name) else ""
+    launches = max(round(case.of_device(count)), 1)
+    often = f"{launches:,} launches of {text_ms(total / count)}" if launches > 1 else "one launch"
     yield Finding(
         "dominant-kernel",
-        f"`{short(name, 40)}` takes {100 * share:.0f} % of compute, {time.text}",
+        f"`{short(name, 40)}` takes {100 * share:.0f} % of compute, {time.text} ({often})",
         0.0,
-        "Begin here: see whether it can do less (a smaller type, fewer elements, top-k in place of a sort), whether a "
-        "library does it faster, and what limits it (ncu --set full -k NAME, then nsys2prv analyze RUN --ncu FILE).",
+        f"Begin here: see whether it can do less (a smaller type, fewer elements{less}), whether a library does it "
+        "faster, and what limits it: ncu --set full -k NAME, then nsys2prv analyze RUN --ncu FILE. Look there for "
+        "blocks that take much longer than others, accesses that are not coalesced, and memory that lies on the host.",
         evidence={
             "kernel": name,
             "launches": round(count / case.step_count),

@@ -30,6 +30,15 @@ def test_kernels_that_run_at_once_share_the_time_of_compute() -> None:
     assert "`sort` takes 74 % of compute, 7.30 ms" in found["dominant-kernel"].title
 
 
+@pytest.mark.parametrize("name", ["DeviceRadixSortOnesweepKernel", "uneven"])
+def test_of_a_kernel_that_takes_most_its_launches_are_told_and_top_k_of_sorts_alone(name: str) -> None:
+    found = findings_of(program(f"0| k:{name}:other @0 5-405, k:{name}:other @1 405-605, k @2 605-990"))
+    dominant = found["dominant-kernel"]
+    assert dominant.title.endswith("(2 launches of 3.00 ms)")
+    assert ("top-k in place of a sort" in dominant.advice) == (name != "uneven")
+    assert "blocks that take much longer than others" in dominant.advice
+
+
 def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
     """Another kernel between two elementwise ones reads and writes something else."""
     apart = "k:a:elementwise @0 5-205, k:b:GEMM @1 205-250, k:a:elementwise @2 250-400, k @3 400-990"
