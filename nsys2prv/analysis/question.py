@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 NCCL = Option(
     "--nccl",
-    "Count NCCL kernels as communication (as BasicAnalysis does) or as useful (as TALP does).",
+    "Count time in NCCL kernels as communication, which lowers efficiency, or as useful work.",
+    "BSC's BasicAnalysis counts it as communication, and BSC's TALP as useful",
     choices=("communication", "useful"),
     default="communication",
 )

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 @group_options(Selection, "families", "time", "nvtx", "classes", without=[STATES_OPTION])
 @group_options(RunOptions)
 @group_options(Question)
-@option("--held", is_flag=True, help="Show the plain average of samples inside kernels instead of the estimate.")
 @option(
     "--show",
     metavar="SECTION,...|all",
@@ -43,6 +42,12 @@ if TYPE_CHECKING:
     "csv",
     help="Form of the figures.",
     more="`csv` has every table after a line `# name`, and a single one without",
+)
+@option(
+    "--held",
+    is_flag=True,
+    help="Print tables in which GPU metrics of kernels are plain means of their samples, not estimates.",
+    more="Plain means mix into a class what ran beside its kernels",
 )
 @file_option("--plot", "Write the roofline of --ncu as SVG, a disk a class of kernels.")
 @file_option("--html", "Write one self-contained page, too.")

@@ -30,6 +30,13 @@ def kinds(output: Path) -> set[str]:
     return set({**named, **ranges, **({9500: "nccl call"} if 9500 in named else {})}.values())
 
 
+def test_what_analyze_prints_comes_before_how_metrics_are_averaged(cli: Command) -> None:
+    """A user who reads the help from its begin meets `--show` first, and what counting NCCL as it does means."""
+    text = cli("analyze", "--help").out
+    assert text.index("  --show ") < text.index("  --held ")
+    assert "which lowers efficiency" in text
+
+
 SELECTED = {
     "--only kernels": {"kernel"},
     "--only kernels,nccl": {"kernel", "nccl kernel", "nccl call"},
