@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from programs import UNIT, analysis_of, findings_of, program, with_samples
+from programs import UNIT, analysis_of, findings_of, of_processes, program, with_samples
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.framework import Framework
@@ -231,6 +231,19 @@ def test_code_that_another_thread_loads_each_time_is_told_from_new_shapes() -> N
     once = pl.col("start") == pl.col("start").filter(loads).min()
     single = findings_of(run._replace(calls=run.calls.filter(~loads | once)))["host-bound"]
     assert "Another thread" not in single.advice
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_other_threads_of_pytorch_are_of_data_parallel_where_a_process_has_several_gpus(gpus: int) -> None:
+    rank = "k:k @0 5-100, cuda:cuLibraryLoadData 300-301, k:k @800 805-990"
+    run = of_processes(program("\n".join(f"{n}| {rank}" for n in range(gpus))), gpus)
+    of_pytorch = pl.lit("vectorized_elementwise_kernel", pl.Categorical())
+    run = run._replace(work=run.work.with_columns(name=of_pytorch))
+    loads = pl.col("name").cast(pl.String) == "cuLibraryLoadData"
+    nth = pl.when(loads).then(100 + loads.cum_sum()).otherwise("row").cast(pl.Int64)
+    advice = findings_of(run._replace(calls=run.calls.with_columns(row=nth)))["host-bound"].advice
+    assert ("in place of DataParallel). Else" in advice) == (gpus > 1)
+    assert ("and launch from one where that can be" in advice) == (gpus == 1)
 
 
 def test_attention_that_is_compiled_for_each_length_is_named() -> None:

@@ -7,6 +7,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, once
 from nsys2prv.analysis.facts.common_advice import CommonAdvice, parts_on
+from nsys2prv.analysis.facts.compute_times import shared_compute
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.thresholds import NAMED_FUNCTION, ONE_PLACE, RECURS
@@ -45,6 +46,12 @@ FLASH_ATTENTION = Words(
 # A thread that starts has nothing loaded: libraries load and compile again for it what other threads have.
 KEEP_THREADS = Words(
     general="Another thread loads it each time: keep threads from iteration to iteration.",
+    pytorch="Another thread loads it each time: keep threads from iteration to iteration, and launch from one where "
+    "that can be, as threads of a Python process take turns.",
+)
+# Of a process with several GPUs.
+KEEP_THREADS_OF_GPUS = Words(
+    general=KEEP_THREADS.general,
     pytorch="Another thread loads it each time: keep threads from iteration to iteration (DistributedDataParallel in "
     "place of DataParallel).",
 )
@@ -60,8 +67,9 @@ def advice_on_loading(case: Case) -> str:
     """Return what to do about code that is loaded in the loop, first about libraries of the loop that load it."""
     keep = KEEP_SHAPES.of(case.framework)
     others = other_threads_load(case)
+    several = any(len(own) > 1 for own in shared_compute(case).values())
     reasons = (
-        (others, KEEP_THREADS),
+        (others, KEEP_THREADS_OF_GPUS if several else KEEP_THREADS),
         (has_ffts(case), KEEP_PLANS),
         (_has_compiled_attention(case) and not others, FLASH_ATTENTION),
     )
