@@ -36,8 +36,12 @@ CHANNELS_LAST = (
     "Each channel has one block: convert the model and its input to channels last (memory_format=torch.channels_last), "
     "whose kernels split a channel over blocks"
 )
-# Kernels of cuSOLVER, which have few blocks for a small matrix.
-OF_SOLVER = r"^(?:syev|gesv|getr|potr|geqr|orgqr|ormqr|ormtr|stedc|steqr|(?:row|column)_rotate)"
+# Kernels of cuSOLVER, by LAPACK routine, which have few blocks for a small matrix. The name of the routine is a word of
+# its own: a kernel named `getrow` is none of them.
+OF_SOLVER = (
+    r"^(?:(?:syev(?:dx?|j|bj)?|gesv(?:d(?:a|j|bj|r)?)?|getr[fs]|potr[fs]|geqr[f2]|orgqr|ormqr|ormtr|stedcx?|steqr2?)_"
+    r"|(?:svd_)?(?:row|column)_rotate_batch(?:_|$))"
+)
 BATCH = Words(
     general="The kernel is of cuSOLVER, and its matrix is small: solve many matrices in one call (a batch)",
     pytorch="The kernel is of cuSOLVER, and its matrix is small: solve all matrices in one call (torch.linalg.eigh, "
