@@ -66,6 +66,8 @@ def test_a_screen_without_room_leaves_out_samples_and_not_what_to_do() -> None:
         (Framework.PYTORCH, "pt_autograd_0 8", "k:r:elementwise", 1, ""),
         (Framework.PYTORCH, "pt_autograd_0 8", "k:r:reduction", 4, ""),
         (Framework.CUDA, "solver 7", "k:nrm2_kernel<float>:reduction", 4, "CUBLAS_POINTER_MODE_DEVICE"),
+        (Framework.CUDA, "solver 7", "k:reduce_1Block_kernel:reduction", 4, "CUBLAS_POINTER_MODE_DEVICE"),
+        (Framework.CUDA, "solver 7", "k:dot_kernel:reduction", 4, ""),
         (Framework.CUDA, "solver 7", "k:mine:reduction", 4, ""),
     ],
 )
@@ -79,7 +81,7 @@ def test_what_the_values_are_of_is_told_by_the_kernels_before(
         for at in range(0, 990, 10)
     )
     run = program(f"0| {', '.join(each)}")
-    names = pl.col("name").cast(pl.String).str.replace("nrm2 kernel", "nrm2_kernel").cast(TEXT)
+    names = pl.col("name").cast(pl.String).str.replace_all("(dot|nrm2|Block|reduce) (1|kernel)", "${1}_${2}").cast(TEXT)
     work = run.work.with_columns(names, bytes=pl.when(pl.col("bytes").is_not_null()).then(size))
     case = case_of(analysis_of(run._replace(work=work, row_labels=(label, *run.row_labels[1:]))))
     (found,) = launch_bound(replace(case, framework=framework))

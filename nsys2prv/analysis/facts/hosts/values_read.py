@@ -14,8 +14,9 @@ from nsys2prv.analysis.facts.thresholds import MANY_OPERATIONS, MOST_WAITS, VALU
 from nsys2prv.analysis.frames import COPY, TO_HOST
 from nsys2prv.analysis.text_columns import text_contains
 
-# Kernels of cuBLAS that make one number, which it copies to the host unless told otherwise (cublasSetPointerMode).
-BLAS_RESULT = r"^(?:reduce_1Block_kernel|dot_kernel|nrm2_kernel|asum_kernel|iamaxmin_kernel)"
+# Kernels of cuBLAS that make one number, which it copies to the host unless told otherwise (cublasSetPointerMode). Its
+# `dot_kernel` is not among them: a `reduce_1Block_kernel` follows it, and a program may have a kernel of that name.
+BLAS_RESULT = r"^(?:reduce_1Block_kernel|nrm2_kernel|asum_kernel|iamaxmin_kernel)"
 # A flag, as isnan(x).any() makes it.
 _FLAG_BYTES = 1
 _ANOMALIES = (
