@@ -14,8 +14,8 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, difference, first_of
 from nsys2prv.model.schemas import to_schema
 
 # `after` and `before`: the activities of the device around the gap (null: none); `call` is the host call that overlaps
-# most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the innermost NVTX range of the main
-# thread for most of the gap (null: none).
+# most with the gap (OS calls: of the main thread), `call_ns` by how much; `range` the NVTX range that is the
+# innermost one of the main thread for the longest part of the gap (null: none is open then).
 IDLE_GAPS = {
     "rank": pl.Int64(),
     "host": pl.String(),
@@ -134,9 +134,9 @@ def _longest_calls(idle: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
 
 
 def _longest_ranges(idle: pl.DataFrame, ranges: pl.DataFrame) -> pl.DataFrame:
-    """Return gap and range: the text of the innermost range that is open longest in a gap; none open longer than none.
+    """Return gap and range: the text that the innermost range has for the longest part of a gap.
 
-    `idle`: gap (in order), task, start and end; `ranges`: RANGES.
+    Null if that is the time in which no range is open. `idle`: gap (in order), task, start and end; `ranges`: RANGES.
     """
     by_text = ranges_in_gaps(idle, ranges).group_by("gap", "range").agg(pl.col("ns").sum())
     longest = by_text.sort("gap", "ns", "range", descending=[False, True, False], nulls_last=True)
