@@ -187,7 +187,7 @@ def _advice_on_long(found: LongLaunches | None) -> str:
     """Return advice on long launching calls; empty without any."""
     if found is None:
         return ""
-    return f"For {100 * found.share:.0f} % of that time the host is in {found.text}: {found.advice} "
+    return f"For {100 * found.share:.0f} % of that time the host is in `{found.name}` ({found.number}): {found.advice} "
 
 
 def _of_graphs(case: Case) -> str:

@@ -299,10 +299,13 @@ def test_the_long_call_of_a_pause_is_named(calls: str, named: str, advice: str) 
         assert "(warm up)" in findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"].advice
 
 
+IN_LAUNCHES = "the host is in `cudaLaunchKernel`"
+
+
 @pytest.mark.parametrize(
     ("until", "title", "advice"),
     [
-        (750, "the host is in 6 calls of `cudaLaunchKernel` for 6.42 ms", "had been launched before"),
+        (750, f"{IN_LAUNCHES} for 6.42 ms an iteration (6 long calls in 6 iterations)", "had been launched before"),
         (300, "the host is busy between launches", "does between one `a` and the next"),
     ],
 )
@@ -318,15 +321,40 @@ def test_a_long_launch_of_a_kernel_that_is_new_may_load_its_code() -> None:
     others = "cuda:cudaLaunchKernel 0-1, k:a @0 5-100, cuda:cudaLaunchKernel 755-756, k:a @755 760-990"
     run = program(f"0| {others}, cuda:cudaLaunchKernel 100-750, k:b @100 102-110", steps=1)
     found = findings_of(run._replace(ranges=run.ranges.clear()))["host-bound"]
-    assert "the host is in 1 call of `cudaLaunchKernel` for 6.42 ms" in found.title
+    assert f"{IN_LAUNCHES} for 6.42 ms in the window (1 long call), and" in found.title
     assert "CUDA_MODULE_LOADING=EAGER" in found.advice
+
+
+def test_a_long_launch_that_does_not_count_says_nothing_of_those_that_do() -> None:
+    """The first launch of a kernel is long as well, in the start-up, which is no part of the window."""
+    others = "cuda:cudaLaunchKernel 0-1, k:a @0 5-100, cuda:cudaLaunchKernel 755-756, k:a @755 760-990"
+    start = others.replace("0-1,", "0-1, cuda:cudaLaunchKernel 100-950, k:z @100 952-955,").replace(
+        "755-756", "956-957"
+    )
+    line = f"0| {others}, cuda:cudaLaunchKernel 100-750, k:a @100 102-110"
+    run = program(line, steps=8, longer={0: 4000}, step0_rank0=start)
+    found = findings_of(run)["host-bound"]
+    assert "(7 long calls in 7 iterations)" in found.title
+    assert "had been launched before" in found.advice
+
+
+@pytest.mark.parametrize("launched", [100, 101])
+def test_a_call_of_the_driver_within_a_long_launch_is_part_of_it(launched: int) -> None:
+    """The kernel may be of either call. Both ranks have one in each iteration."""
+    others = "cuda:cudaLaunchKernel 0-1, k:a @0 5-100, cuda:cudaLaunchKernel 755-756, k:a @755 760-990"
+    long = f"cuda:cudaLaunchKernel 100-500, cuda:cuLaunchKernel 101-499, k:a @{launched} 102-110"
+    found = findings_of(program("\n".join(f"{rank}| {others}, {long}" for rank in (0, 1))))["host-bound"]
+    assert f"{IN_LAUNCHES} for 3.92 ms an iteration (12 long calls of all ranks in 6 iterations), and" in found.title
+    assert "had been launched before" in found.advice
 
 
 def test_long_launches_beside_many_short_ones_are_named_in_the_advice() -> None:
     kernels = ", ".join(f"cuda:L {at - 1}-{at}, k @{at - 1} {at}-{at + 2}" for at in range(5, 695, 3))
     run = program(f"0| {kernels}, cuda:cudaLaunchKernel 695-795, k @695 697-699, k @798 799-990")
     advice = findings_of(run)["launch-bound"].advice
-    assert advice.startswith("For 28 % of that time the host is in 6 calls of `cudaLaunchKernel`: their kernels")
+    assert advice.startswith(
+        "For 28 % of that time the host is in `cudaLaunchKernel` (6 long calls in 6 iterations): their"
+    )
 
 
 @pytest.mark.parametrize(

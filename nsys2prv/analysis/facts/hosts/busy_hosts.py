@@ -92,7 +92,8 @@ def _in_long_launches(case: Case, starved: float) -> Told | None:
     if found is None or found.share < ONE_PLACE.value:
         return None
     return (
-        f"Host-bound: the host is in {found.text} for {text_ms(found.ns)}, and the device has no work",
+        f"Host-bound: the host is in `{found.name}` for {text_ms(found.ns)} {case.unit} ({found.number}), and the "
+        "device has no work",
         f"{advice_on_processes(case)}These calls are long: {found.advice}",
     )
 

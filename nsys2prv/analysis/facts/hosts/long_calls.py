@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.framework import Words
-from nsys2prv.analysis.facts.launchers import calls_in_gaps
+from nsys2prv.analysis.facts.gaps import Gaps
+from nsys2prv.analysis.facts.launchers import calls_in_gaps, idle_of_launchers
 from nsys2prv.analysis.facts.thresholds import BLOCKED, LONG_CALL, ONE_PLACE, PART_PLACE
 from nsys2prv.analysis.frames import COPY
 from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS, LAUNCHING, MANAGING_MEMORY
+from nsys2prv.intervals.spans import Spans, time_in
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.words import few
 
@@ -78,20 +81,16 @@ def long_call(case: Case, starved: float) -> LongCall | None:
 class LongLaunches(NamedTuple):
     """Launching calls of BLOCKED or more during which a device has no work.
 
-    `name`: of most of that time; `calls`: how many; `ns`: that time (of an iteration, the mean of the devices);
-    `share`: of the time with nothing launched; `later`: True if each had launched its kernel before.
+    `name`: of most of that time; `number`: the words for how many, and in how many iterations; `ns`: that time
+    (of an iteration, the mean of the devices); `share`: of the time with nothing launched; `later`: True if each had
+    launched its kernel before.
     """
 
     name: str
-    calls: int
+    number: str
     ns: float
     share: float
     later: bool
-
-    @property
-    def text(self) -> str:
-        """Return the words for them: `2 calls of `cudaLaunchKernel``."""
-        return f"{self.calls} call{'s' * (self.calls > 1)} of `{self.name}`"
 
     @property
     def advice(self) -> str:
@@ -104,23 +103,54 @@ def long_launches(case: Case, starved: float) -> LongLaunches | None:
 
     `starved`: that time (ns of an iteration, the mean).
     """
-    is_long = pl.col("end") - pl.col("start") >= BLOCKED.value
-    chosen = (pl.col("kind") == "cuda") & text_contains("name", LAUNCHING[DeviceKind.COMPUTE]) & is_long
-    by_name = calls_meanwhile(case, chosen)
-    ns = float(by_name["each_ns"].sum())
-    if by_name.is_empty() or ns < PART_PLACE.value * starved:
+    gaps = case.idle_gaps(case.usual_time())
+    calls = _long_launches_in(case, idle_of_launchers(case.launchers, gaps))
+    ns = float(calls["ns"].sum()) / _iterations_of_devices(case, gaps)
+    if calls.is_empty() or ns < PART_PLACE.value * starved:
         return None
-    calls = case.run.calls.filter(chosen).select("row", launched="start")
-    return LongLaunches(
-        str(by_name["name"][0]), int(by_name["calls"].sum()), ns, min(ns / starved, 1.0), _launch_again(case, calls)
-    )
+    by_name = calls.group_by(pl.col("name").cast(pl.String)).agg(pl.col("ns").sum())
+    name = by_name.sort("ns", "name", descending=[True, False])["name"][0]
+    return LongLaunches(name, _number(case, calls), ns, min(ns / starved, 1.0), _had_been_launched(case, calls))
 
 
-def _launch_again(case: Case, calls: pl.DataFrame) -> bool:
-    """Return True if no call (row, launched) of some launches a kernel for the first time in its process."""
+def _long_launches_in(case: Case, idle: Spans) -> pl.DataFrame:
+    """Return the long launching calls (CALLS) in idle times on the axis of the launching threads, with `ns` of these.
+
+    A call within another one, as one of the driver within one of the runtime, is part of that.
+    """
+    rows, axis = case.launchers.rows, case.launchers.axis
+    is_long = pl.col("end") - pl.col("start") >= BLOCKED.value
+    launches = (pl.col("kind") == "cuda") & text_contains("name", LAUNCHING[DeviceKind.COMPUTE])
+    long = case.run.calls.filter(pl.col("row").is_in(pl.Series(rows).implode()), launches & is_long)
+    before = pl.col("end").cum_max().shift(1).over("row")
+    ordered = long.sort("row", "start", "end", descending=[False, False, True])
+    outermost = ordered.filter((pl.col("start") >= before).fill_null(True))
+    thread = np.searchsorted(rows, outermost["row"].to_numpy())
+    start, end = (time_in(idle, axis.at(thread, outermost[c].to_numpy())) for c in ("start", "end"))
+    return outermost.with_columns(ns=pl.Series(end - start, dtype=pl.Int64)).filter(pl.col("ns") > 0)
+
+
+def _number(case: Case, calls: pl.DataFrame) -> str:
+    """Return the words for the number of calls: `6 long calls in 6 iterations`."""
+    words = f"{calls.height:,} long call{'s' * (calls.height > 1)}"
+    words += " of all ranks" * (calls["task"].n_unique() > 1)
+    steps = _usual_iterations(case)
+    return f"{words} in {steps:,} iteration{'s' * (steps > 1)}" if case.analysis.window.iterations else words
+
+
+def _had_been_launched(case: Case, calls: pl.DataFrame) -> bool:
+    """Return True if the kernels that some calls (CALLS) launch had all been launched before in their process."""
     kernels = case.run.work.filter(pl.col("kind") != COPY).select("task", "name", "launched", row="caller_row")
     first = kernels.group_by("task", "name").agg(first=pl.col("launched").min())
-    own = kernels.join(calls, on=["row", "launched"], how="semi").join(first, on=["task", "name"])
+    # A kernel may be of a call within the one that counts.
+    begun = calls.select("row", "end", launched="start").sort("launched")
+    own = (
+        kernels.drop_nulls(["row", "launched"])
+        .sort("launched")
+        .join_asof(begun, on="launched", by="row", check_sortedness=False)
+        .filter(pl.col("launched") <= pl.col("end"))
+        .join(first, on=["task", "name"])
+    )
     return own.height > 0 and bool((own["launched"] > own["first"]).all())
 
 
@@ -149,8 +179,17 @@ def calls_meanwhile(case: Case, chosen: pl.Expr) -> pl.DataFrame:
     """
     gaps = case.idle_gaps(case.usual_time())
     by_name = calls_in_gaps(case.run, case.launchers, gaps, chosen)
-    steps = case.step_count - case.long_steps.found.height
-    return by_name.with_columns(each_ns=pl.col("ns") / steps / max(gaps.users["device"].n_unique(), 1))
+    return by_name.with_columns(each_ns=pl.col("ns") / _iterations_of_devices(case, gaps))
+
+
+def _iterations_of_devices(case: Case, gaps: Gaps) -> int:
+    """Return the number of iterations in which the idle times of devices count, of all devices together."""
+    return _usual_iterations(case) * max(gaps.users["device"].n_unique(), 1)
+
+
+def _usual_iterations(case: Case) -> int:
+    """Return the number of iterations without the long ones; 1 without iterations."""
+    return case.step_count - case.long_steps.found.height
 
 
 def advice_on_blocking_copies(case: Case) -> str:
