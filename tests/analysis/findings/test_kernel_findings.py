@@ -246,6 +246,29 @@ def test_threads_whose_small_kernels_wait_for_each_other_on_one_stream_are_named
     assert ("give each thread a stream of its own" in advice) == told
 
 
+@pytest.mark.parametrize("before", ["c:Host-to-Device:Pinned_to_Device", "k:large"])
+def test_only_small_kernels_of_other_threads_hold_small_kernels_back(before: str) -> None:
+    """One thread launches all small kernels, and another one what runs before each on their stream."""
+    run = with_hardware(program(f"0| {before} @0 1-200, k @1 200-500, {before} @2 500-600, k @3 600-900"))
+    small = pl.col("name").cast(pl.String) == "kernel"
+    shape = pl.when(small).then(33).otherwise(132).cast(pl.Int64) * 2**32 + 2**16 + 1
+    work = run.work.with_columns(shape=shape, caller_row=pl.when(small).then(0).otherwise(9).cast(pl.Int64))
+    assert findings_of(run._replace(work=work))["small-grids"].advice.startswith("Give the kernel more blocks")
+
+
+def test_threads_of_unknown_kernels_and_of_other_streams_are_not_counted() -> None:
+    """Two threads launch on one stream, which also has a kernel of a thread that is not known; three on another one."""
+    run = with_hardware(
+        program("0| k @0 5-105, k @1 105-650, k @2 650-700, k @700 701-800, k @800 801-900, k @900 901-990")
+    )
+    shape = pl.lit((33 << 32) + (1 << 16) + 1, pl.Int64)
+    at = pl.Series(range(run.work.height)) % 6
+    callers, streams = (pl.Series(of, dtype=pl.Int64).gather(at) for of in ([0, 9, None, 0, 9, 10], [1, 1, 1, 2, 2, 2]))
+    work = run.work.with_columns(shape=shape, caller_row=callers, row=streams)
+    advice = findings_of(run._replace(work=work))["small-grids"].advice
+    assert advice.startswith("2 threads launch them on one stream")
+
+
 NULL, BLOCKING, NON_BLOCKING = StreamKind.NULL, StreamKind.BLOCKING, StreamKind.NON_BLOCKING
 
 

@@ -37,8 +37,8 @@ def advice_on_streams(case: Case, alone: pl.DataFrame) -> str:
     kernels = _in_order(case.run, alone)
     held_back, most = kernels.filter(_is_held_back()), MOST_HELD_BACK.value * int(kernels["ns"].sum())
     if int(held_back["ns"].sum()) < most:
-        by_threads = kernels.filter(_is_behind_another_thread())
-        return "" if int(by_threads["ns"].sum()) < most else _of_threads(case, kernels)
+        behind = kernels.filter(_is_behind_another_thread())
+        return "" if int(behind["ns"].sum()) < most else _of_threads(case, behind)
     streams = max(kernels.group_by("task", "device").agg(pl.col("row").n_unique())["row"])
     several = f"They are launched on {streams} streams, but run one after another"
     by_default = _by_default_stream(case.run, held_back)
@@ -59,10 +59,12 @@ def _in_order(run: Run, alone: pl.DataFrame) -> pl.DataFrame:
     """Return kernels in order of device and start, with columns of WORK.
 
     `own_before`: when their stream was done before (ns), and `thread_before`: the row of the thread that launched what
-    it did; `ended`, `row_before`, `launched_before`: of the kernel before on their process and device.
+    it did, if that is one of these kernels (else null); `ended`, `row_before`, `launched_before`: of the kernel before
+    on their process and device.
     """
-    of_stream = {"own_before": "end", "thread_before": "caller_row"}
-    before_it = run.work.select(**{c: pl.col(of).shift(1).over("row", order_by="start") for c, of in of_stream.items()})
+    one_of_these = pl.int_range(pl.len()).is_in(alone["work"].implode())
+    of_stream = {"own_before": pl.col("end"), "thread_before": pl.when(one_of_these).then("caller_row")}
+    before_it = run.work.select(**{c: of.shift(1).over("row", order_by="start") for c, of in of_stream.items()})
     columns = ["task", "device", "row", "start", "end", "launched", "caller_row"]
     kernels = alone.select("work", "ns").with_columns(run.work[c].gather(alone["work"]) for c in columns)
     kernels = kernels.hstack(before_it[alone["work"]]).sort("task", "device", "start")
@@ -83,14 +85,18 @@ def _is_held_back() -> pl.Expr:
 
 
 def _is_behind_another_thread() -> pl.Expr:
-    """Return True for a kernel of _in_order that had to wait for what another thread launched before on its stream."""
+    """Return True for a kernel of _in_order that had to wait for one that another thread launched on its stream."""
     waited = pl.col("own_before") > pl.col("launched") + HELD_BACK.value
     return (waited & (pl.col("thread_before") != pl.col("caller_row"))).fill_null(False)
 
 
-def _of_threads(case: Case, kernels: pl.DataFrame) -> str:
-    """Return advice on kernels (of _in_order) of several threads, most of which one stream holds back."""
-    threads = max(kernels.group_by("row").agg(pl.col("caller_row").n_unique())["caller_row"])
+def _of_threads(case: Case, behind: pl.DataFrame) -> str:
+    """Return advice on kernels (of _in_order) that wait on their stream for those of other threads.
+
+    The number of threads is that of the stream with most.
+    """
+    both = pl.concat(behind.select("row", thread=c) for c in ("caller_row", "thread_before"))
+    threads = max(both.group_by("row").agg(pl.col("thread").n_unique())["thread"])
     return (
         f"{threads} threads launch them on one stream, where each waits for those of the others. If they are "
         f"independent, give each thread {OF_ITS_OWN.of(case.framework)}."
