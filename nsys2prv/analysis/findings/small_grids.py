@@ -110,7 +110,7 @@ def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
         "small-grids",
         f"Kernels with fewer blocks than the GPU has multiprocessors (`{short(worst['name'], 40)}`: {worst['blocks']} "
         f"of {worst['multiprocessors']}): {text_ms(idle.device_ns)} {case.unit} of idle multiprocessors",
-        float(by["saved"].sum() / by["lost"].sum()) * idle.saved_at_most,
+        float(by["saved"].sum()) / float(by["lost"].sum()) * idle.saved_at_most,
         f"{more}, or {SIDE_BY_SIDE}." if not ordered else f"{ordered} Else {more[0].lower()}{more[1:]}.",
         evidence={
             "unused_ns": round(idle.device_ns),
