@@ -24,6 +24,8 @@ from nsys2prv.model.units import change_text
 # A difference counts if chance makes as large a one this rarely, and if it is this large: clocks of GPUs, which follow
 # temperature and power, move runs by some tenths of a percent.
 LEVEL, LEAST_CHANGE = 0.01, 0.005
+# Below the first one a difference of the second or more is probable, though not proven.
+PROBABLE_LEVEL, LEAST_PROBABLE_CHANGE = 0.1, 0.05
 # Level of the test for few iterations: it takes ranks to vary alike. Where one rank varies four times as much as the
 # others, chance made 8 % of comparisons significant at a level of 0.01, and 2 % at this one.
 STRICT_LEVEL = 0.001
@@ -82,6 +84,12 @@ class Change(NamedTuple):
     def significant(self) -> bool:
         """Return True if chance does not explain the difference and it is large enough to matter."""
         return self.real and (not self.a or abs(self.share) >= LEAST_CHANGE)
+
+    @property
+    def probable(self) -> bool:
+        """Return True if chance seldom makes a large difference like this, though too often for a proof."""
+        seldom = self.p is not None and self.level < self.p < PROBABLE_LEVEL
+        return seldom and abs(self.share) >= LEAST_PROBABLE_CHANGE
 
 
 class Significance(NamedTuple):

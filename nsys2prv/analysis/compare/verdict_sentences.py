@@ -57,8 +57,19 @@ def _decided(tested: Significance, iteration: Change, decision: Decision) -> str
     if decision.by == DecidedBy.TOO_FEW:
         return f"{UNKNOWN}: {_too_few(tested)}. The median iteration takes {_times(iteration)}.{mean}"
     alone = _of_ranks_alone(iteration, decision.ranks) if decision.by == DecidedBy.RANKS else ""
+    if iteration.probable and not _mean_moves_otherwise(tested, iteration):
+        word = "slower" if iteration.share > 0 else "faster"
+        return (
+            f"B is probably {word}, but that is not proven: the median iteration takes {_times(iteration)[:-1]}, "
+            f"p = {iteration.p:.3f}; proven from {iteration.level:g} on, which more iterations may reach).{mean}{alone}"
+        )
     what = NONE_THAT_COUNTS if iteration.real else NONE
     return f"{what}: the median iteration takes {_taken(iteration)}.{mean}{alone}"
+
+
+def _mean_moves_otherwise(tested: Significance, iteration: Change) -> bool:
+    """Return whether the average iteration changed in the other direction than the median, `iteration`."""
+    return tested.average is not None and tested.average.share * iteration.share < 0
 
 
 def _of_ranks_alone(iteration: Change, ranks: Sequence[Change]) -> str:

@@ -168,6 +168,30 @@ def test_a_small_difference_that_is_sure_is_called_real() -> None:
 
 
 @pytest.mark.parametrize(
+    ("times", "told"),
+    [
+        ((40, 40, 40, 40, 40, 120), "B is probably faster, but that is not proven: the median iteration takes 40.0"),
+        # It is as rare, and small.
+        ((97, 97, 97, 97, 97, 120), "No difference that the spread of iterations does not explain"),
+        # The average is longer.
+        ((40, 40, 40, 40, 40, 500), "No difference that the spread of iterations does not explain"),
+        # Chance makes it often.
+        ((40, 40, 40, 120, 120, 120), "No difference that the spread of iterations does not explain"),
+    ],
+)
+def test_a_large_difference_that_chance_seldom_makes_is_not_called_none(times: tuple[int, ...], told: str) -> None:
+    """Exit codes and conditions go by the level all the same."""
+    before = np.array([98, 99, 100, 100, 101, 102])[:, None] * 1e6
+    found = compared(table(before), table(np.array(times)[:, None] * 1e6))
+    assert found.verdict.change == "none"
+    assert found.verdict.text.startswith(told)
+    if "probably" in told:
+        assert f"p = {found.significance.iteration.p:.3f}; proven from {LEVEL:g} on" in found.verdict.text
+    (judged,) = judge(found, [condition_of("iteration < -1%")])
+    assert judged.holds is False
+
+
+@pytest.mark.parametrize(
     ("change", "told", "why"),
     [
         (1.002, "No difference that counts", "+0.2 %, real but below 0.5 %: p < 0.001"),
