@@ -11,7 +11,7 @@ from nsys2prv.analysis.compare.run_figures import RunFigures
 from nsys2prv.analysis.compare.significance import LEAST_CHANGE, Change, Significance, least_iterations
 from nsys2prv.analysis.compare.size_of_work import of_other_input, other_bytes, other_grids
 from nsys2prv.analysis.compare.verdict import DecidedBy, Decision
-from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work
+from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work, same_launches
 from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.model.words import short
 from nsys2prv.run.steady import STEADY
@@ -29,6 +29,8 @@ MOST_CHANGED = 3
 def verdict_sentences(a: RunFigures, b: RunFigures, tested: Significance, decision: Decision) -> str:
     """Return the sentences of a decision about two runs."""
     if tested.iteration is None:
+        if told := _of_same_launches(a, b):
+            return f"{told} Whether that is chance cannot be told: {without_iterations(a, b, tested)}."
         return f"{UNKNOWN}: {without_iterations(a, b, tested)}.{_without_test(a, b)}"
     decided = tested.average if tested.average and decision.by == DecidedBy.AVERAGE else tested.iteration
     beside = decision.explained_by(decided.a, decided.b) if decision.by != DecidedBy.RANKS else ()
@@ -107,6 +109,23 @@ def without_iterations(a: RunFigures, b: RunFigures, tested: Significance) -> st
     return f"no steady iterations in {which}; --iteration names their NVTX range{whole}"
 
 
+def _of_same_launches(a: RunFigures, b: RunFigures) -> str:
+    """Return how long the same launches of both recordings take, as a sentence; nothing where they are others.
+
+    Nor where a window of time was asked for, or iterations of other lengths do the same work: see `_without_test`.
+    """
+    same = same_launches(a.recorded_work, b.recorded_work)
+    if same is None or a.window != STEADY or a.active_ns is None or b.active_ns is None or more_work(a.work, b.work):
+        return ""
+    one = len(same.names) == 1
+    of = f"`{short(same.names[0])}`" if one else f"{len(same.names)} kernels and graphs"
+    work, recorded = Change(None, same.a, same.b, None), Change(None, a.active_ns, b.active_ns, None)
+    return (
+        f"In B the same {same.launches:,} launch{'es' * (same.launches != 1)} of {of} take"
+        f"{'s' * (same.launches == 1)} {_times(work)}, and all from the first activity to the last {_times(recorded)}."
+    )
+
+
 def _of_marks(a: RunFigures, b: RunFigures) -> str:
     """Return why iterations that are found by other work compare, as a sentence; nothing for those of one name."""
     if same_pattern(a, b):
@@ -131,7 +150,8 @@ def _without_test(a: RunFigures, b: RunFigures) -> str:
     if a.active_ns is None or b.active_ns is None:
         return ""
     recorded, common = Change(None, a.active_ns, b.active_ns, None), common_work(a.recorded_work, b.recorded_work)
-    known = f", and in all of that {common.text}" if common.every else ""
+    # Of a single name this tells nothing of the rest.
+    known = f", and in all of that {common.text}" if common.every > 1 else ""
     return f" From the first activity to the last it takes {_times(recorded)}{known}."
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +20,9 @@ LEAST_MULTIPLIED_SHARE, COUNT_ERROR, TIME_ERROR = 0.75, 0.02, 0.25
 # Fewest kernels of both runs that come equally often, up to the first of these errors, where the work is the same: a
 # single one may do so by chance.
 FEWEST_EQUAL = 2
+# Least share of each run's time in kernels and graphs of those that are launched equally often in both, if these runs
+# are said to make the same launches.
+LEAST_SAME_SHARE = 0.75
 # What launches work on the device by a name.
 NAMED = (KERNEL, GRAPH)
 LAUNCHED_AND_TIMED = ("task", "launched", "start", "end")
@@ -64,6 +67,18 @@ class CommonWork(NamedTuple):
         if self.every == 1:
             return f"the one kernel or graph that both launch comes {'equally' if self.equal else 'more or less'} often"
         return f"{self.equal or 'none'} of the {self.every} kernels and graphs that both launch come equally often"
+
+
+class SameLaunches(NamedTuple):
+    """The kernels and graphs that take most of the time of both runs, and are launched equally often in both.
+
+    `names`: those, the longest in the first run first; `launches`: how many; `a`, `b`: their time (ns) in each run.
+    """
+
+    names: tuple[str, ...]
+    launches: int
+    a: float
+    b: float
 
 
 class MoreWork(NamedTuple):
@@ -141,6 +156,20 @@ def common_work(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) ->
     others = times[~equal]
     alike = np.searchsorted(others, others * (1 + COUNT_ERROR), side="right") - np.arange(len(others))
     return CommonWork(len(times), int(equal.sum()), int(alike.max(initial=0)))
+
+
+def same_launches(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> SameLaunches | None:
+    """Return the work that all of both runs launch equally often; None if other work takes much of the time."""
+    names = sorted((name for name in a.keys() & b.keys() if a[name].launches == b[name].launches), key=_longest(a))
+    times = [sum(run[name].ns for name in names) for run in (a, b)]
+    every = [sum(work.ns for work in run.values()) for run in (a, b)]
+    if not names or any(own < LEAST_SAME_SHARE * whole for own, whole in zip(times, every, strict=True)):
+        return None
+    return SameLaunches(tuple(names), round(sum(a[name].launches for name in names)), times[0], times[1])
+
+
+def _longest(run: Mapping[str, LaunchedWork]) -> Callable[[str], tuple[float, str]]:
+    return lambda name: (-run[name].ns, name)
 
 
 def more_work(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> MoreWork | None:

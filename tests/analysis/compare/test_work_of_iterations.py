@@ -9,7 +9,7 @@ import pytest
 from exports import MAIN, PROCESS, export
 
 import nsys2prv
-from nsys2prv.analysis.compare.work_of_iterations import CommonWork, LaunchedWork, common_work, more_work
+from nsys2prv.analysis.compare.work_of_iterations import CommonWork, LaunchedWork, common_work, more_work, same_launches
 
 ONE = {"gemm": LaunchedWork(10, 1000), "add": LaunchedWork(30, 300), "adam": LaunchedWork(1, 50)}
 
@@ -129,13 +129,41 @@ def test_iterations_of_other_marks_and_work_do_not_compare(tmp_path: Path) -> No
     assert found.verdict.change == "unknown"
     assert found.as_json()["findings"]["costs_compare"] is False
     assert f"'step #' in A, 'turn #' in B, and {known}; --iteration names an NVTX range" in found.verdict.text
-    assert found.verdict.text.endswith(
-        " From the first activity to the last it takes 11.9 ms instead of 11.9 (+0.0 %), and in all of that 2 of the 2 "
-        "kernels and graphs that both launch come equally often."
+    assert found.verdict.text.startswith(
+        "In B the same 120 launches of 2 kernels and graphs take 6.000 ms instead of 6.000 (+0.0 %), and all from the "
+        "first activity to the last 11.9 ms instead of 11.9 (+0.0 %). Whether that is chance cannot be told: the iter"
     )
-    assert (
-        "From the first" not in nsys2prv.compare(one, other, question=nsys2prv.Question("useful", "trace")).verdict.text
+    assert "the first" not in nsys2prv.compare(one, other, question=nsys2prv.Question("useful", "trace")).verdict.text
+
+
+def test_runs_that_launch_other_work_are_compared_from_first_to_last_activity(tmp_path: Path) -> None:
+    one = marked(tmp_path / "one.sqlite", 2, name="step", kernels=("gemm", "add"))
+    other = marked(tmp_path / "other.sqlite", 5, name="turn", kernels=("gemm", "copy", "add"))
+    assert nsys2prv.compare(one, other).verdict.text.endswith(
+        " From the first activity to the last it takes 11.9 ms instead of 11.9 (+0.0 %), and in all of that none of "
+        "the 2 kernels and graphs that both launch come equally often."
     )
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        ({"gemm": LaunchedWork(10, 50), "add": LaunchedWork(30, 20), "adam": LaunchedWork(1, 5)}, "gemm add adam"),
+        # What was changed beside them takes little time in both.
+        ({"gemm": LaunchedWork(10, 50), "add": LaunchedWork(3, 10)}, ""),
+        ({"gemm": LaunchedWork(10, 50), "add": LaunchedWork(30, 20), "copy": LaunchedWork(1, 10)}, "gemm add"),
+        ({"gemm": LaunchedWork(10, 50), "add": LaunchedWork(30, 20), "copy": LaunchedWork(1, 90)}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_same_launches_are_those_of_most_of_the_time_of_both_runs(
+    other: dict[str, LaunchedWork], names: str
+) -> None:
+    found = same_launches(ONE, other)
+    assert " ".join(found.names if found else ()) == names
+    if found:
+        assert found.launches == sum(ONE[name].launches for name in found.names)
+        assert (found.a, found.b) == tuple(sum(run[name].ns for name in found.names) for run in (ONE, other))
 
 
 def test_an_iteration_with_the_same_work_may_be_slower(tmp_path: Path) -> None:
