@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import polars as pl
 
-from nsys2prv.analysis.communication.delays import KERNELS
+from nsys2prv.analysis.communication.delays import KERNELS, REST
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.communication.many_operations import common_operations
 from nsys2prv.analysis.facts.communication.shared_norms import common_norms
@@ -17,7 +17,7 @@ from nsys2prv.analysis.facts.few_iterations import waiting_in_few
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.ranks.chief_cause import ChiefCause, chief_cause, delay_of, host_work
 from nsys2prv.analysis.facts.ranks.late_groups import find_group
-from nsys2prv.analysis.facts.ranks.latecomers import Latecomer, gains_less, latecomer_ranks
+from nsys2prv.analysis.facts.ranks.latecomers import Latecomer, awaited_ranks, gains_less, latecomer_ranks
 from nsys2prv.analysis.facts.ranks.lateness import (
     Lateness,
     advice_on_lateness,
@@ -35,7 +35,7 @@ from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import BEFORE_LAUNCH
 from nsys2prv.intervals.spans import Span, union
 from nsys2prv.model.units import text_ms
-from nsys2prv.model.words import short
+from nsys2prv.model.words import few_ranks, short
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -48,14 +48,29 @@ def late_rank(case: Case) -> Iterator[Finding]:
     together = group.members if group else ()
     late = _apart([one for one in latecomer_ranks(case) if not one.by_compute and one.member not in together])
     uneven = uneven_host(case)
-    yield from (_lasting(case, one) for one in late if uneven is None or one.member != uneven.member)
+    late_all_along = [_lateness(case, one) for one in late if uneven is None or one.member != uneven.member]
     recurring = recurring_causes(case)
-    yield from (_recurring(case, one, sum(each.ns for each in recurring)) for one in recurring)
     lasting = {*together, *(one.member for one in late), *(one.rank for one in recurring)}
     delays = case.held(case.analysis.delays).filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
+    gaining = [one.rank for one in late_all_along if one.predicted]
+    shares = _shares(case, [*gaining, *(one.rank for one in recurring), *delays["rank"].unique()])
+    yield from (_lasting(case, one._replace(share=shares.get(one.rank, 1.0))) for one in late_all_along)
+    of_recurring = sum(shares[one.rank] for one in recurring)
+    yield from (_recurring(case, one, sum(each.ns for each in recurring) / of_recurring) for one in recurring)
     total = int(delays["delay_ns"].sum())
+    of_delays = sum(shares[rank] for rank in delays["rank"].unique())
     for (rank,), own in delays.group_by("rank", maintain_order=True):
-        yield _delayed(case, int(str(rank)), own, total)
+        yield _delayed(case, int(str(rank)), own, of_delays / total, gaining)
+
+
+def _shares(case: Case, ranks: Sequence[int]) -> dict[int, float]:
+    """Return each rank's part of what the run gains without delays: its part of the waiting for these ranks.
+
+    A gain that several findings told in full would be counted several times.
+    """
+    waits = {one.member: one.wait_ns for one in awaited_ranks(case)}
+    known = sum(waits.get(rank, 0.0) for rank in ranks)
+    return {rank: waits.get(rank, 0.0) / known if known else 1 / len(ranks) for rank in ranks}
 
 
 def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
@@ -72,17 +87,20 @@ def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
     return found
 
 
-def _lasting(case: Case, late: Latecomer) -> Finding:
+def _lateness(case: Case, late: Latecomer) -> Lateness:
+    """Return how late a rank is that is late all along, and why."""
+    cause = _longer_call(case, late, chief_cause(case, late.member))
+    gain, slack = case.gain("delay=0"), case.slack(late.waiting)
+    return Lateness(late.member, late.waiting, cause, delay_of(case, late), gain, slack, late.at)
+
+
+def _lasting(case: Case, late: Lateness) -> Finding:
     """Return the finding of a rank that is late all along."""
-    rank = late.member
-    cause = _longer_call(case, late, chief_cause(case, rank))
-    slack = case.slack(late.waiting)
-    found = Lateness(rank, late.waiting, cause, delay_of(case, late), case.gain("delay=0"), slack, late.at)
-    own = pl.Series([n for n, one in enumerate(case.run.devices) if one.rank == rank], dtype=pl.Int64)
+    own = pl.Series([n for n, one in enumerate(case.run.devices) if one.rank == late.rank], dtype=pl.Int64)
     without_work = usual(pl.sum_horizontal("load", "system", "synchronized", "launching"))
     starved = case.starved.filter(pl.col("device").is_in(own.implode())).select(without_work).item()
-    more = {"waiting_hosts_wait_ns": round(slack), "its_device_starved_ns": round(starved or 0)}
-    return _of_rank(case, found, "high" if found.predicted else "medium", more)
+    more = {"waiting_hosts_wait_ns": round(late.slack_ns), "its_device_starved_ns": round(starved or 0)}
+    return _of_rank(case, late, "high" if late.predicted else "medium", more)
 
 
 def _longer_call(case: Case, late: Latecomer, cause: ChiefCause | None) -> ChiefCause | None:
@@ -99,9 +117,10 @@ def _longer_call(case: Case, late: Latecomer, cause: ChiefCause | None) -> Chief
 
 
 def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
-    """Return the finding of a recurring cause. `total`: what all recurring causes cost (ns of an iteration).
+    """Return the finding of a recurring cause (ns of an iteration).
 
-    It gains its part of `total` in what the run gains without any delays.
+    It gains its part of `total` in what the run gains without any delays. `total`: what all recurring causes cost, and
+    more where part of that gain counts for other ranks.
     """
     cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations, 1.0)
     gain, slack = case.gain("delay=0") * late.ns / total, case.slack(late.waiting)
@@ -172,29 +191,32 @@ def _how_long(case: Case, late: Lateness, in_few: str) -> str:
     return f"{text_ms(late.delay_ns)} {case.unit}{often}{gains_less(late.cost_ns, late.delay_ns)}"
 
 
-def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
-    """Return the finding of a rank's delays in single iterations, `own` (DELAY). `total`: of all such ranks (ns).
+def _delayed(case: Case, rank: int, own: pl.DataFrame, share: float, late: Sequence[int]) -> Finding:
+    """Return the finding of a rank's delays in single iterations, `own` (DELAY).
 
-    Without them the run gains their part of `total` in what it gains without any delays.
+    `share`: the part of what the run gains without any delays that counts for 1 ns of these; `late`: ranks that are
+    late all along, which hide shorter delays of others.
     """
     lost = int(own["delay_ns"].sum())
-    gain = min(case.gain("delay=0") * lost / total, lost / case.step_count)
+    gain = min(case.gain("delay=0") * lost * share, lost / case.step_count)
     columns = ("delay_ns", "repeat", "iteration", "phase")
     longest, repeat, iteration, phase = own.select(columns).sort(columns).row(-1)
     more = f" and {own.height - 1} more" if own.height > 1 else ""
     hidden = gain < PREDICTED.value * lost / case.step_count
-    effect = "removing this delay would not make the run faster" if hidden else f"{text_ms(gain)} {case.unit}"
+    effect = _of_hidden(late) if hidden else f"{text_ms(gain)} {case.unit}"
+    where = "in" if phase == REST else f"in `{short(phase, 40)}` of"
     steps = case.analysis.iterations.filter(rank=rank).join(own, on=["repeat", "iteration"], how="semi")
     spans = union(steps["start_ns"].to_numpy(), (steps["start_ns"] + steps["total_ns"]).to_numpy())
-    seen = Seen() if hidden else seen_functions(case, spans, rank)
+    no_gain = hidden and not late
+    seen = Seen() if no_gain else seen_functions(case, spans, rank)
     step = steps.filter(iteration=iteration, repeat=repeat)
     latest = Span(0, 0) if step.is_empty() else Span(step["start_ns"][0], step["start_ns"][0] + step["total_ns"][0])
     return Finding(
         "late-rank",
-        f"Rank {rank} is {text_ms(longest)} late in `{short(phase, 40)}` of iteration {iteration}{more}: {effect}",
+        f"Rank {rank} is {text_ms(longest)} late {where} iteration {iteration}{more}: {effect}",
         gain,
         "Nothing to gain here: others do not wait for it longer than for other things."
-        if hidden
+        if no_gain
         else advice_on_single_delay(case, rank, latest, longest, seen),
         ranks=(rank,),
         iterations=tuple(own["iteration"].unique().sort().to_list()),
@@ -206,3 +228,10 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, total: int) -> Finding:
         severity="low" if hidden or gain < MEDIUM.value * case.iteration_ns else None,
         gains=not hidden and gain >= LOW.value * case.iteration_ns,
     )
+
+
+def _of_hidden(late: Sequence[int]) -> str:
+    """Return the end of a title of delays that cost hardly anything. `late`: ranks that may hide them, see _delayed."""
+    if not late:
+        return "removing this delay would not make the run faster"
+    return f"removing this delay alone gains little, as {few_ranks(late)} {'are' if len(late) > 1 else 'is'} late, too"

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from programs import ALL_BUSY, UNIT, Generous, analysis_of, ending_with_calls, findings_of, program
 
+from nsys2prv.analysis.communication.delays import DELAY
 from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
@@ -132,6 +133,27 @@ def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
     late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
     (found,) = late_rank(Generous(**vars(case_of(analysis_of(program(late))))))
     assert found.cost_ns == found.evidence["exposed_waiting_ns"] == 5_000_000
+
+
+@pytest.mark.parametrize(
+    ("ms", "phase", "title"),
+    [
+        (3, "(outside its ranges)", "Rank 0 is 3.00 ms late in iteration 3: 0.20 ms an iteration"),
+        (30, "load", "late in `load` of iteration 3: removing this delay alone gains little, as rank 1 is late, too"),
+    ],
+)
+def test_what_a_run_gains_without_delays_is_told_once(ms: int, phase: str, title: str) -> None:
+    """Rank 1 is late all along, and rank 0 once: each has its part of the 0.6 ms, as others wait for it."""
+    case = Gaining(**vars(case_of(analysis_of(program("0| k @0 5-900\n1| k @0 5-900")))))
+    usual = {"kind": "nccl", "operation": "AllReduce", "waits_at": 0}
+    waits = [(0, 1, 6_000_000), (1, 0, 3_000_000)]
+    rows = [{**usual, "rank": rank, "waited_for": late, "exposed_waiting_ns": ns} for rank, late, ns in waits]
+    exposed = pl.DataFrame(rows, schema={c: t for c, t in EXPOSED.items() if c in rows[0]})
+    delays = pl.DataFrame([(0, 3, 0, phase, ms * 10**6, ms * 10**6, 0)], schema=DELAY, orient="row")
+    found = [*late_rank(replace(case, exposed=exposed, analysis=case.analysis._replace(delays=delays)))]
+    assert [(one.ranks, round(one.cost_ns)) for one in found] == [((1,), 400_000), ((0,), 200_000)]
+    assert title in found[1].title
+    assert found[1].advice.startswith("See what the host of rank 0 does there")
 
 
 @pytest.mark.parametrize(

@@ -49,8 +49,9 @@ class Lateness(NamedTuple):
     """A rank that others wait for. Times are ns of an iteration.
 
     `waiting`: those that wait; `cause`: what makes it late; `delay_ns`: how long they wait for it; `gain_ns`: what the
-    run gains without its delays, as the replay predicts; `slack_ns`: how long the hosts of those that wait have nothing
-    to do; `at`: begin of the longest wait.
+    run gains without delays, as the replay predicts; `slack_ns`: how long the hosts of those that wait have nothing
+    to do; `at`: begin of the longest wait; `share`: the part of that gain that counts for it, where findings of other
+    late ranks have the rest.
     """
 
     rank: int
@@ -60,6 +61,7 @@ class Lateness(NamedTuple):
     gain_ns: float
     slack_ns: float
     at: int
+    share: float = 1.0
 
     @property
     def predicted(self) -> bool:
@@ -69,7 +71,7 @@ class Lateness(NamedTuple):
     @property
     def cost_ns(self) -> float:
         """Return what can be gained: by the replay, else by the slack, and no more than others wait."""
-        return min(self.gain_ns if self.predicted else self.slack_ns, self.delay_ns)
+        return min(self.share * self.gain_ns if self.predicted else self.slack_ns, self.delay_ns)
 
 
 def samples_of_host(case: Case, late: Lateness) -> Seen:
