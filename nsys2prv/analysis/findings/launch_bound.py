@@ -118,10 +118,12 @@ def _did(seen: Seen) -> str:
 def _spare_ways(case: Case, kernels: float) -> tuple[str, ...]:
     """Return what the advice on launches can do without: code that waits, where copies say it, and ways to launch less.
 
-    Beside loops, which say one, no way is needed.
+    Beside loops, which say one, no way is needed; and beside rounds, which have more of the kernels, no loops.
     """
-    less, others = LAUNCH_LESS.of(case.framework), other_ways(case.framework)
-    ways = (f" {less}",) if advice_on_loops(case, kernels) else (others, f" {less.replace(others, '')}")
+    less, others, loops = LAUNCH_LESS.of(case.framework), other_ways(case.framework), advice_on_loops(case, kernels)
+    if loops and not _mostly_looped(case, kernels) and advice_on_rounds(case, kernels):
+        return (loops,)
+    ways = (f" {less}",) if loops else (others, f" {less.replace(others, '')}")
     return (*ways[:1], f" ({_code_of_waits(case)})", *ways[1:]) if advice_on_inputs(case) else ways
 
 
@@ -168,8 +170,7 @@ def _of_launches(
     # Graphs launch loops at once already.
     loops = "" if graphs else advice_on_loops(case, kernels)
     # How to launch the rounds of a loop at once is all that the general advice would say. Loops over tensors have some.
-    mostly_looped = kernels_in_loops(case) >= PART_OF_LAUNCHES.value * kernels
-    rounds = "" if graphs or mostly_looped else advice_on_rounds(case, kernels)
+    rounds = "" if graphs or _mostly_looped(case, kernels) else advice_on_rounds(case, kernels)
     launch_less = " ".join(filter(None, (operations, rounds or graphs or LAUNCH_LESS.of(case.framework))))
     # The waits of a host for these are theirs.
     first = _advice_on_blocking(case) or advice_on_shared_norms(case) or _advice_on_waits(case, kernels)
@@ -181,6 +182,11 @@ def _of_launches(
         f"Launch-bound: {many} the device without work",
         f"{advice_on_processes(case)}{where}{first}{loops}{launch_less}",
     )
+
+
+def _mostly_looped(case: Case, kernels: float) -> bool:
+    """Return True if loops over tensors launch as many of the kernels (on a device) as rounds have to."""
+    return kernels_in_loops(case) >= PART_OF_LAUNCHES.value * kernels
 
 
 def _advice_on_long(found: LongLaunches | None) -> str:

@@ -59,6 +59,15 @@ def test_a_loop_over_tensors_is_named_where_it_launches_many_kernels(looped: int
     assert (said in advice) == named
 
 
+def test_a_screen_without_room_has_the_rounds_and_not_a_shorter_loop() -> None:
+    """Of 230 kernels 120 are rounds of norms, and 50 a loop over tensors."""
+    kinds = ["k:a:elementwise"] * 50 + ["k:r:reduction"] * 120 + ["k:b:GEMM", "k:c:softmax"] * 30
+    kernels = ", ".join(f"{kind} @{4 * n} {4 * n + 1}-{4 * n + 2}" for n, kind in enumerate(kinds))
+    found = findings_of(program(f"0| {kernels}"))["launch-bound"]
+    assert "120 of the kernels repeat short sequences" in found.advice
+    assert [part.split(",")[0] for part in found.spare] == ["50 of the kernels are elementwise ones in a row"]
+
+
 @pytest.mark.parametrize(("reduced", "named"), [(110, True), (45, False)])
 def test_a_loop_whose_kernels_follow_nccl_kernels_averages_gradients(reduced: int, named: bool) -> None:
     """Of 110 kernels in a row, each after a kernel of NCCL, or the first 45 alone."""
