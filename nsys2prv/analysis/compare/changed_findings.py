@@ -12,14 +12,16 @@ from nsys2prv.model.units import text_ms
 
 # A costly finding changed if one cost is less than this part of the other.
 ALIKE, COSTLY = 0.9, "high"
-# What these rules say that a delay costs is a bound, which other hosts set. A change of it tells nothing.
-BOUNDS = ("late-rank", "late-ranks")
+# What these rules say that a delay costs is a bound, which other hosts set: it tells a change from a tenth of it on.
+BOUNDS, OF_BOUND = ("late-rank", "late-ranks"), 0.1
 # Ranks wait for each other in turn.
 WAITING = "exposed-waiting"
 # Findings of each kind with a line of their own: of those that are gone, that are new, and so on.
 MOST_TOLD = 3
 # A number in a title, and one with its unit or what it counts: `4 of 11 iterations`.
 NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?(?!\w)")
+# Numbers that name a rank or a GPU.
+NAMING = re.compile(r"\b(?:GPUs?|[Rr]anks?) \d[\d,]*(?:(?:, | and | to )\d[\d,]*)*")
 COUNTED = re.compile(rf"{NUMBER.pattern}(?: of {NUMBER.pattern})?(?: [^\s,;:)]+)?")
 # Data that was not recorded is no change.
 OF_RECORDING = (
@@ -158,13 +160,14 @@ def _costs(old: StatedFinding, new: StatedFinding) -> str:
 def _in_other_numbers(old: str, new: str) -> str:
     """Return a title beside one of the other run: where they differ in numbers alone, those of `old` with their words.
 
-    Numbers in names, as of kernels, count as words.
+    Numbers in names, as of kernels, count as words, and so do those of ranks and GPUs.
     """
     words = [[NUMBER.sub("#", part) if n % 2 == 0 else part for n, part in enumerate(t.split("`"))] for t in (old, new)]
-    if words[0] != words[1]:
+    counted = [COUNTED.findall(title) for title in (old, new)]
+    alike = words[0] == words[1] and NAMING.findall(old) == NAMING.findall(new)
+    if not alike or len(counted[0]) != len(counted[1]):
         return old
-    both = zip(COUNTED.findall(old), COUNTED.findall(new), strict=True)
-    return ", ".join(one for one, other in both if one != other) or old
+    return ", ".join(one for one, other in zip(*counted, strict=True) if one != other) or old
 
 
 def _far_less_or_more(old: StatedFinding, new: StatedFinding) -> str:
@@ -181,6 +184,9 @@ def _is_changed(pair: Pair, alike: float, noticeable_ns: float) -> bool:
     `alike`: the part of its cost from which on a costly one has not changed; `noticeable_ns`: see changed_findings.
     """
     less, more = sorted(pair, key=lambda one: one.cost_ns)
+    if more.severity == UNSTABLE:
+        return False
+    if more.id in BOUNDS:
+        return less.cost_ns < OF_BOUND * more.cost_ns
     least = alike if more.severity == COSTLY else LESS
-    changed = less.cost_ns < least * more.cost_ns or more.cost_ns - less.cost_ns >= noticeable_ns
-    return more.severity != UNSTABLE and more.id not in BOUNDS and changed
+    return less.cost_ns < least * more.cost_ns or more.cost_ns - less.cost_ns >= noticeable_ns

@@ -30,6 +30,7 @@ def test_a_finding_of_one_run_is_gone_or_new() -> None:
         ("launch-bound", "medium", 2_000_000, True),
         # A bound, which other hosts set.
         ("late-rank", "high", 2_000_000, False),
+        ("late-rank", "high", 800_000, True),
         ("launch-bound", "low", 0, False),
     ],
 )
@@ -59,6 +60,8 @@ def test_a_finding_of_both_runs_is_told_where_its_cost_changed(rule: str, severi
         ("It takes 9.00 ms an iteration", "It takes 2.00 ms in the window", "It takes 9.00 ms an iteration"),
         ("`gemm 8` takes 9.00 ms", "`gemm 4` takes 2.00 ms", "`gemm 8` takes 9.00 ms"),
         ("GPU0 takes 9.00 ms", "GPU1 takes 2.00 ms", "GPU0 takes 9.00 ms"),
+        ("Rank 3 delays 2 others by 9.00 ms", "Rank 2 delays 2 others by 2.00 ms", "Rank 3 delays 2 others by 9.00 ms"),
+        ("It takes 3 2,500 times", "It takes 3 999 times", "It takes 3 2,500 times"),
         ("It takes longer", "It takes longer", "It takes longer"),
     ],
 )
