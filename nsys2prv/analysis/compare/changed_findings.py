@@ -12,7 +12,8 @@ from nsys2prv.model.units import text_ms
 
 # A costly finding changed if one cost is less than this part of the other.
 ALIKE, COSTLY = 0.9, "high"
-# What these rules say that a delay costs is a bound, which other hosts set: it tells a change from a tenth of it on.
+# What these rules say that a delay costs is a bound, which other hosts set. Only a cost below this part of the other
+# one tells of a change.
 BOUNDS, OF_BOUND = ("late-rank", "late-ranks"), 0.1
 # Ranks wait for each other in turn.
 WAITING = "exposed-waiting"

@@ -49,8 +49,8 @@ class Finding(NamedTuple):
     `cfg`: the Paraver configuration that shows it, and `at_ns` the time in the trace to look at (null: none).
     `severity` None is judged by the cost; `gains`: False where the run would gain next to nothing (less than LOW)
     without it, so that the first screen leaves it out; `common`: the parts of its advice on causes that other findings
-    may have, too; `spare`: parts of its advice that tell evidence, which a screen without room for all leaves out, the
-    first one first, so that what to do remains.
+    may have, too; `spare`: parts of its advice without which a screen that has no room for all still says what to do,
+    in the order in which they are left out: evidence, and other ways.
     """
 
     id: str

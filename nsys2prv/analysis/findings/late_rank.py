@@ -117,10 +117,10 @@ def _longer_call(case: Case, late: Latecomer, cause: ChiefCause | None) -> Chief
 
 
 def _recurring(case: Case, late: RecurringCause, total: float) -> Finding:
-    """Return the finding of a recurring cause (ns of an iteration).
+    """Return the finding of a recurring cause.
 
-    It gains its part of `total` in what the run gains without any delays. `total`: what all recurring causes cost, and
-    more where part of that gain counts for other ranks.
+    It gains its part of `total` in what the run gains without any delays. `total`: what all recurring causes cost (ns
+    of an iteration), and more where part of that gain counts for other ranks.
     """
     cause = ChiefCause(HOST, late.name, late.ns, late.iterations, late.of_iterations, 1.0)
     gain, slack = case.gain("delay=0") * late.ns / total, case.slack(late.waiting)
