@@ -112,6 +112,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
 
 
 def _did(seen: Seen) -> str:
+    """Return what samples show of a host, to follow a place; empty if they show nothing."""
     return f": {seen.text}" if seen.text else ""
 
 

@@ -81,8 +81,8 @@ def _kernels(case: Case) -> pl.DataFrame:
 def _small(case: Case, small: pl.DataFrame) -> Iterator[Finding]:
     """Yield the kernel whose grids leave most unused, with the time of all. Kernels side by side count only once.
 
-    More blocks save of the unused part again as large a part: on all multiprocessors a kernel with few runs half as
-    fast as if it gained by each, and one on most of them hardly faster than now.
+    More blocks save a part of the unused multiprocessors that is as large as the unused part itself, and at most
+    SMALL_GRIDS_SAVED: a kernel of one block gains nearly all of its time, and one on most multiprocessors hardly any.
     """
     unused = 1 - pl.col("blocks") / pl.col("multiprocessors")
     others = case.run.work.filter(pl.col("kind") == KERNEL)

@@ -76,9 +76,9 @@ def _loops(case: Case) -> pl.DataFrame:
 
 
 def _kernels_after_nccl(case: Case) -> float:
-    """Return before how many kernels of loops an NCCL kernel began since the kernel before (of a device, an iteration).
+    """Return how many kernels of loops come after an NCCL kernel each (of a device, an iteration).
 
-    That kernel is of the same loop; before the first one any NCCL kernel counts.
+    An NCCL kernel counts once in a loop, for the kernel that begins next after it.
     """
     numbered = _loops(case).with_row_index("chain").select("chain", "work").explode("work")
     looped = numbered.join(case.kernels.select("work", "device", "start"), on="work").sort("start")

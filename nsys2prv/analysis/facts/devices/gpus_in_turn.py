@@ -17,9 +17,10 @@ from nsys2prv.intervals.spans import Indices, Spans, Times, intersection, time_i
 
 
 class WaitsForGpus(NamedTuple):
-    """How long each GPU of a rank (index in Run.devices) waits for others of it, ns of an iteration.
+    """The waits of the GPUs of a rank for each other.
 
-    `at`: begin of the longest wait (ns of the trace), None without any.
+    `by_device`: how long each one (index in Run.devices) waits, ns of an iteration; `at`: begin of the longest wait (ns
+    of the trace), None without any.
     """
 
     by_device: Mapping[int, float]
@@ -27,9 +28,9 @@ class WaitsForGpus(NamedTuple):
 
 
 class _WorkOfRanks(NamedTuple):
-    """When the GPUs of each rank work, any of them, on an axis of the ranks that share their work over several GPUs.
+    """The times in which any GPU of a rank works, for ranks that share their work over several GPUs.
 
-    `group`: of each device that of its rank, NO_GROUP for other devices; `spans`: the times.
+    `axis`: of these ranks; `group`: of each device the number of its rank there, else NO_GROUP; `spans`: the times.
     """
 
     axis: Axis
@@ -101,13 +102,14 @@ def _others_work(case: Case, device: Indices, start: Times, end: Times) -> Times
 
 @once
 def _work_of_ranks(case: Case) -> _WorkOfRanks:
-    run, sharing, low = case.run, _sharing(case), case.device_work.axis
+    """Find when the GPUs of each rank work that shares its work over several."""
+    run, sharing, devices = case.run, _sharing(case), case.device_work.axis
     group = np.full(len(run.devices), NO_GROUP, dtype=np.int64)
     for number, own in enumerate(sharing.values()):
         group[own] = number
     # Another process may work on a device, too.
     tasks = pl.Series([run.task_by_rank[device.rank] for device in run.devices], dtype=pl.Int64)
     work = run.work.select("device", "start", "end", "task").filter(pl.col("task") == tasks.gather(run.work["device"]))
-    axis = Axis(low.low, low.high, max(len(sharing), 1))
+    axis = Axis(devices.low, devices.high, max(len(sharing), 1))
     own_group = group[work["device"].to_numpy()]
     return _WorkOfRanks(axis, group, axis.union(own_group, work["start"].to_numpy(), work["end"].to_numpy()))

@@ -18,7 +18,7 @@ from nsys2prv.model.words import short
 
 
 class ChiefGap(NamedTuple):
-    """Idle times of devices between two activities: the names of these, and the innermost range for most of that time.
+    """Idle times of devices between two activities: the names of these, and the innermost range for most of it.
 
     `range`: empty without one; `share`: their part (of 1) of the time without launched work; `spans`: the idle times in
     ns of the trace.
