@@ -32,7 +32,7 @@ class ChiefGap(NamedTuple):
 
 
 class IdlePlaces(NamedTuple):
-    """The places where devices have no launched work: the gap (None: many), and the host's range with most of it."""
+    """The places where devices have no launched work: the gap (None: many); without one, the range with most of it."""
 
     gap: ChiefGap | None
     range: str
@@ -64,7 +64,8 @@ def idle_places(case: Case, covered: Spans, long_ns: float) -> IdlePlaces:
     Idle times of `long_ns` or more between the same activities count where they have PART_PLACE of the time.
     """
     gaps = _gaps(case, covered)
-    return IdlePlaces(_chief(case, gaps, PART_PLACE.value, long_ns), _range(case, gaps))
+    chief = _chief(case, gaps, PART_PLACE.value, long_ns)
+    return IdlePlaces(chief, _range(case, gaps) if chief is None else "")
 
 
 def _chief(
