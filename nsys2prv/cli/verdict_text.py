@@ -10,6 +10,7 @@ from textwrap import wrap
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
+from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     communication_name,
@@ -124,7 +125,8 @@ def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequ
         others = f"No {'other ' * (len(listed) < len(analysis.findings))}findings"
         return ["", f"{others}{f' but {_without_gain(gainless)}' if gainless else '.'}"], ()
     unit = after_figure(bool(analysis.window.iterations))
-    shown = ["", f"Findings, by what they cost {unit}:"]
+    overlap = overlapping_gains(analysis)
+    shown = ["", f"Findings, by what they cost {unit}:", *([f"  {overlap}"] if overlap else [])]
     for number, finding in enumerate(findings):
         block = [*_block(finding, run)]
         left = len(findings) - number + gainless

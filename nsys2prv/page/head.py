@@ -10,6 +10,7 @@ from typing import Any
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import Finding, of_run
+from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     communication_name,
@@ -90,7 +91,9 @@ def findings(analysis: Analysis, name: str, side: int) -> str:
         return "<p>No findings.</p>"
     unit = after_figure(bool(analysis.window.iterations))
     items = "".join(_finding(one, analysis, name, side) for one in analysis.findings)
-    return f'<p class="note">Findings, by what they cost {unit}.</p><ol class="findings">{items}</ol>'
+    overlap = overlapping_gains(analysis)
+    note = f"Findings, by what they cost {unit}.{f' {overlap}' if overlap else ''}"
+    return f'<p class="note">{note}</p><ol class="findings">{items}</ol>'
 
 
 def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
