@@ -7,20 +7,16 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.analysis_record import IN_WINDOW
-from nsys2prv.analysis.compare.compare_figures import sums_over_window
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import Judgment
 from nsys2prv.analysis.compare.run_figures import (
-    EFFICIENCY,
-    ITERATION_MEAN,
     KERNEL_TIME,
-    WHOLE,
     RunFigures,
     differs,
     unit_of_figure,
     words_of_figure,
 )
+from nsys2prv.analysis.compare.told_figures import SUMMED
 from nsys2prv.cli.text_table import aligned, printable
 from nsys2prv.model.basis import basis
 from nsys2prv.run.steady import STEADY
@@ -28,8 +24,6 @@ from nsys2prv.run.steady import STEADY
 HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
 # Longest text of a cell.
 WIDTH = 60
-# Figures that are sums over the window.
-SUMMED = "times of devices, overlap, memory operations, classes and kernels"
 # Sizes of the runs and sums over devices, which a comment on a change does without.
 NOT_IN_MARKDOWN = ("run", "window", "devices")
 
@@ -64,7 +58,7 @@ def comparison_text(comparison: Comparison, top: int) -> str:
     changed = map(printable, comparison.finding_lines)
     shown = _shown(comparison, top)
     table = [*_heading(comparison), aligned(HEAD, shown.rows)] if shown.rows else []
-    head = [comparison.verdict.text, *changed, "", *runs, *_not_compared(comparison)]
+    head = [comparison.verdict.text, *changed, "", *runs, *_not_told(comparison)]
     return "\n".join([*head, *table, *shown.left_out])
 
 
@@ -76,7 +70,7 @@ def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], t
     lines += [f"- {_cell(line)}" for line in comparison.finding_lines]
     lines += [""] * (len(lines) > 2)
     lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(comparison)]
-    notes = [*_not_compared(comparison), *shown.left_out]
+    notes = [*_not_told(comparison), *shown.left_out]
     lines += ["", *notes] if notes else []
     if not shown.rows:
         return "\n".join(lines)
@@ -95,28 +89,15 @@ def _window(run: RunFigures) -> str:
     return "no iterations found: the recorded time" if run.window == STEADY else printable(run.window)
 
 
-def _mixes(comparison: Comparison) -> bool:
-    """Return True if one run has iterations and the other none: their windows hold other amounts of work."""
-    return any(comparison.iterations) and not all(comparison.iterations)
-
-
-def _not_compared(comparison: Comparison) -> list[str]:
-    """Return which figures are not compared and why, as a sentence; nothing where all are."""
-    if not _mixes(comparison):
-        return []
-    iterations, rest = "AB" if comparison.a.kept else "BA"
-    count = max(comparison.iterations)
-    kept = f"{count} iteration{'s' * (count != 1)}"
-    return [
-        f"Not compared: {SUMMED}. They are sums over {kept} in {iterations}, and over the recorded time in {rest}. "
-        "Efficiencies are of these times, too."
-    ]
+def _not_told(comparison: Comparison) -> list[str]:
+    """Return why figures are not compared as a line, no line where all are."""
+    return [comparison.not_told] if comparison.not_told else []
 
 
 def _heading(comparison: Comparison) -> list[str]:
     """Return the line above the table: what its sums are over."""
     sums = basis(all(comparison.iterations))
-    return [] if _mixes(comparison) else [f"{SUMMED}: sums over the ranks in {sums}"]
+    return [] if comparison.not_told else [f"{SUMMED}: sums over the ranks in {sums}"]
 
 
 def _cell(text: str) -> str:
@@ -128,7 +109,7 @@ def _shown(comparison: Comparison, top: int, without: Sequence[str] = ()) -> Sho
 
     `without`: what is not printed in any case.
     """
-    table = comparison.per_iteration.filter(~pl.col("what").is_in(without) & ~_hidden(comparison))
+    table = comparison.told.filter(~pl.col("what").is_in(without))
     of_kernels = pl.col("what") == KERNEL_TIME
     # A kernel of only one run took no time in the other.
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
@@ -137,16 +118,6 @@ def _shown(comparison: Comparison, top: int, without: Sequence[str] = ()) -> Sho
     others, changed = _differing(table.filter(~of_kernels), each), _differing(kernels, each)
     differing = len(others) + len(changed)
     return ShownFigures([*others, *changed[:top]], table.height, table.height - differing, max(len(changed) - top, 0))
-
-
-def _hidden(comparison: Comparison) -> pl.Expr:
-    """Return the condition that a figure is not printed: sums of other amounts of work, or what another row tells."""
-    of_one_run = sums_over_window() | pl.col("what").eq(ITERATION_MEAN) if _mixes(comparison) else pl.lit(False)
-    whole = pl.col("what").eq(EFFICIENCY) & pl.col("name").eq(WHOLE)
-    runs = [run.figures for run in (comparison.a, comparison.b)]
-    known = [(run[EFFICIENCY, WHOLE], run[EFFICIENCY, "parallel"]) for run in runs if (EFFICIENCY, WHOLE) in run]
-    apart = any(of_whole < IN_WINDOW * of_window for of_whole, of_window in known)
-    return of_one_run | (pl.lit(False) if apart else whole)
 
 
 def _differing(figures: pl.DataFrame, of_iterations: bool) -> list[list[str]]:

@@ -69,7 +69,7 @@ def comparison_page(comparison: Comparison) -> str:
     blocks = _Blocks()
     sides: list[dict[str, Any]] = []
     parts = [
-        f'<p class="verdict text">{escape(comparison.verdict.text)}</p>{_same_figures(comparison)}'
+        f'<p class="verdict text">{escape(comparison.verdict.text)}</p>{_figures_left_out(comparison)}'
         '<div id="both"></div><div class="runs">'
     ]
     for letter, run in (("A", comparison.a), ("B", comparison.b)):
@@ -106,17 +106,18 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
         words = {"a": "A", "b": "B", "difference": "B - A"}
         heads = {name: f"{said} {unit.sign}".strip() for name, said in words.items()}
         table = ShownTable("comparison", key, title, heads, dict.fromkeys(heads, unit))
-        compared = _compared(values["per_iteration"], all(comparison.iterations))
+        compared = _compared(comparison.told.to_dicts(), all(comparison.iterations))
         if rows := [row for row, own in compared if own == unit]:
             yield table_of(table, rows)
 
 
-def _same_figures(comparison: Comparison) -> str:
-    """Return a note on the figures that do not differ, which no table has; nothing if all differ."""
-    figures = comparison.per_iteration.select("what", "name", "difference").rows()
+def _figures_left_out(comparison: Comparison) -> str:
+    """Return notes on the figures that no table has: those that are not compared, and those that do not differ."""
+    figures = comparison.told.select("what", "name", "difference").rows()
     same = sum(not differs(*one) for one in figures)
     said = f"{same} of {len(figures)} figures do not differ in the digits that are shown, and are left out"
-    return f'<p class="note">{said} (--json has all).</p>' if same else ""
+    notes = [comparison.not_told, f"{said} (--json has all)." if same else ""]
+    return "".join(f'<p class="note">{escape(note)}</p>' for note in notes if note)
 
 
 def _compared(rows: Sequence[Mapping[str, Any]], of_iterations: bool) -> Iterator[tuple[dict[str, Any], Unit]]:

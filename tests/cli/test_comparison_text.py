@@ -11,8 +11,10 @@ from programs import UNIT, analysis_of, program
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import condition_of, judge
 from nsys2prv.analysis.compare.run_figures import RunFigures, run_figures
+from nsys2prv.analysis.compare.told_figures import SUMMED
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.cli.comparison_text import comparison_markdown, comparison_text
+from nsys2prv.page.page import comparison_page
 
 FIGURES = {
     ("window", "duration_ns"): 9e6,
@@ -69,6 +71,18 @@ def test_sums_over_iterations_and_over_a_recording_are_not_compared(kept: tuple[
     assert sums["difference"].null_count() == sums["change_percent"].null_count() == sums.height == 4
     assert sums["a"].to_list() == [9e6, 4e6, 4e6, 4e6]
     assert "--window device compares without iterations" in found.verdict.text
+
+
+@pytest.mark.parametrize(("kept", "told"), [((3, 0), False), ((3, 3), True), ((0, 0), True)])
+def test_text_page_and_json_leave_out_the_same_sums(kept: tuple[int, int], told: bool) -> None:
+    """The page had the times that the text does not compare, without a word."""
+    found = compared(kept)
+    page, why = comparison_page(found), found.as_json()["not_compared"]
+    assert ("Times of A and B" in page, "Efficiencies of A and B" in page) == (told, True)
+    assert ("gemm" in comparison_text(found, 10), why is None) == (told, told)
+    assert [f"Not compared: {SUMMED}." in text for text in (page, comparison_text(found, 10), why or "")] == [
+        not told
+    ] * 3
 
 
 def test_a_condition_on_sums_of_other_amounts_of_work_cannot_be_told() -> None:

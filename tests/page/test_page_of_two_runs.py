@@ -24,9 +24,9 @@ def test_two_runs_side_by_side(analysed: Callable[[str], Analysis], opened: Call
     for finding in (*halo.findings, *gpt.findings):
         assert finding.title in text
     one.open_tables()
-    tables, values = one.tables(), found.as_json()
+    tables = one.tables()
     rows = [[row[n] for n in ("a", "b", "difference", "change_percent") if row[n] is not None]
-            for row in values["per_iteration"] if differs(row["what"], row["name"], row["difference"])]  # fmt: skip
+            for row in found.told.to_dicts() if differs(row["what"], row["name"], row["difference"])]  # fmt: skip
     shown = [[cell for cell in row if not isinstance(cell, str)] for key in ("times", "efficiencies", "figures")
              for row in tables[f"both-{key}"]]  # fmt: skip
     assert sorted(shown) == sorted(rows)

@@ -19,6 +19,7 @@ from nsys2prv.analysis.compare.compare_figures import (
 from nsys2prv.analysis.compare.run_figures import KERNEL_TIME, RunFigures
 from nsys2prv.analysis.compare.significance import Change, Significance, significance
 from nsys2prv.analysis.compare.stated_finding import StatedFinding
+from nsys2prv.analysis.compare.told_figures import one_has_iterations, told_figures, why_not_told
 from nsys2prv.analysis.compare.verdict import DecidedBy, Decision, Verdict, decide
 from nsys2prv.analysis.compare.verdict_sentences import verdict_sentences
 from nsys2prv.errors import UsageError
@@ -64,6 +65,16 @@ class Comparison:
         """
         return figures_per_iteration(self.rows, self.iterations, same_iterations(self.a, self.b))
 
+    @cached_property
+    def told(self) -> pl.DataFrame:
+        """Return the rows of `per_iteration` that the terminal and the page tell; JSON has all."""
+        return told_figures(self.per_iteration, self.a, self.b)
+
+    @property
+    def not_told(self) -> str:
+        """Return which figures are not compared and why, as a sentence; empty where all are."""
+        return why_not_told(self.a, self.b)
+
     @property
     def iterations(self) -> tuple[int, int]:
         """Return the number of iterations in the window of each run, 0 for a window of time."""
@@ -84,7 +95,7 @@ class Comparison:
     @property
     def _why_costs_differ(self) -> str:
         """Return why costs of findings do not compare, in words; nothing where they do."""
-        if all(self.iterations) != any(self.iterations):
+        if one_has_iterations(self.a, self.b):
             return "one run has no iterations, without which other findings may be found"
         return "" if same_iterations(self.a, self.b) else "iterations are of other work"
 
@@ -140,6 +151,7 @@ class Comparison:
             "findings": {**self.changed_findings.as_json(), "costs_compare": not self._why_costs_differ},
             "rows": self.rows.to_dicts(),
             "per_iteration": self.per_iteration.to_dicts(),
+            "not_compared": self.not_told or None,
         }
 
     def __repr__(self) -> str:
