@@ -53,25 +53,25 @@ class ShownFigures(NamedTuple):
 
 
 def comparison_text(comparison: Comparison, top: int) -> str:
-    """Return the verdict, the runs, and the figures that differ; of the kernels the `top` ones that changed most."""
+    """Return the runs, the verdict, and the figures that differ; of the kernels the `top` ones that changed most."""
     runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(comparison)]
     changed = map(printable, comparison.finding_lines)
     shown = _shown(comparison, top)
     table = [*_heading(comparison), aligned(HEAD, shown.rows)] if shown.rows else []
-    head = [comparison.verdict.text, *changed, "", *runs, *_not_told(comparison)]
+    head = [*runs, "", comparison.verdict.text, *changed, "", *_not_told(comparison)]
     return "\n".join([*head, *table, *shown.left_out])
 
 
 def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], top: int) -> str:
-    """Return the verdict, the conditions, and the figures that differ, without the sizes of the runs."""
+    """Return the runs, the verdict, the conditions, and the figures that differ, without the sizes of the runs."""
     shown = _shown(comparison, top, without=NOT_IN_MARKDOWN)
     marks = {True: "failed", False: "passed", None: "not told"}
-    lines = [f"**{comparison.verdict.text}**", "", *(f"- {marks[one.holds]}: {_cell(one.text)}" for one in judgments)]
-    lines += [f"- {_cell(line)}" for line in comparison.finding_lines]
-    lines += [""] * (len(lines) > 2)
-    lines += [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(comparison)]
+    lines = [f"{side}: `{printable(run.name)}` ({_window(run)})  " for side, run in _sides(comparison)]
+    lines += ["", f"**{comparison.verdict.text}**"]
+    points = [*(f"{marks[one.holds]}: {one.text}" for one in judgments), *comparison.finding_lines]
     notes = [*_not_told(comparison), *shown.left_out]
-    lines += ["", *notes] if notes else []
+    for part in ([f"- {_cell(point)}" for point in points], notes):
+        lines += ["", *part] if part else []
     if not shown.rows:
         return "\n".join(lines)
     table = [HEAD, ["---", "---", "---", "---:", "---:", "---:", "---:"], *shown.rows]

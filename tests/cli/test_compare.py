@@ -82,15 +82,16 @@ def after(tmp_path: Path) -> Path:
     return run_of(tmp_path / "after.sqlite", SLOWER)
 
 
-def test_the_verdict_comes_first(cli: Command, before: Path, after: Path) -> None:
-    slower = cli("compare", before, after).out.splitlines()[0]
+def test_the_runs_come_first_and_then_the_verdict(cli: Command, before: Path, after: Path) -> None:
+    """A verdict on B says nothing to whoever does not know which run that is."""
+    a, b, _, slower, *_ = cli("compare", before, after).out.splitlines()
+    assert (a, b) == (f"A: {before} (steady, 6 iterations)", f"B: {after} (steady, 6 iterations)")
     assert slower.startswith(
         "B is slower: the median iteration takes 0.110 ms instead of 0.100 (+10.0 %, significant: p = 0.00"
     )
-    assert cli("compare", after, before).out.startswith(
-        "B is faster: the median iteration takes 0.100 ms instead of 0.110 (-9.1 %"
-    )
-    assert cli("compare", before, before).out.startswith("No difference that the spread of iterations does not explain")
+    faster, same = (cli("compare", one, before).out.splitlines()[3] for one in (after, before))
+    assert faster.startswith("B is faster: the median iteration takes 0.100 ms instead of 0.110 (-9.1 %")
+    assert same.startswith("No difference that the spread of iterations does not explain")
 
 
 def test_times_are_in_ms_of_an_iteration(cli: Command, before: Path, tmp_path: Path) -> None:
@@ -134,7 +135,8 @@ def test_the_page_shows_the_figures_that_the_terminal_shows(
 def test_too_few_iterations_cannot_be_told(cli: Command) -> None:
     said = cli("compare", GPT, GPT, "--fail-on", "iteration > 1%")
     text = "3 and 3 steady iterations are too few"
-    assert said.out.startswith(f"It cannot be told if B is slower: {text} to tell, record 5 or more of each run.")
+    verdict = f"It cannot be told if B is slower: {text} to tell, record 5 or more of each run."
+    assert said.out.splitlines()[3].startswith(verdict)
     assert f"iteration > 1%: cannot be told, {text}" in said.err
     assert said.code == 0
 
@@ -201,8 +203,9 @@ def test_a_mistyped_condition_is_refused(cli: Command, before: Path) -> None:
 
 def test_markdown_has_a_verdict_and_a_table(cli: Command, before: Path, after: Path) -> None:
     lines = cli("compare", before, after, "--format", "markdown", "--fail-on", "iteration > 3%").out.splitlines()
-    assert lines[0].startswith("**B is slower: the median iteration takes 0.110 ms instead of 0.100 (+10.0 %")
-    assert lines[2].startswith("- failed: iteration > 3%: ")
+    assert lines[:3] == [f"A: `{before}` (steady, 6 iterations)  ", f"B: `{after}` (steady, 6 iterations)  ", ""]
+    assert lines[3].startswith("**B is slower: the median iteration takes 0.110 ms instead of 0.100 (+10.0 %")
+    assert lines[5].startswith("- failed: iteration > 3%: ")
     head = lines.index("| what | name | unit | A | B | B - A | change % |")
     assert "| kernel | sgemm | ms | 0.090 | 0.099 | 0.009 | +10.0 |" in lines[head:]
     assert all(line.startswith("|") and line.count("|") == 8 for line in lines[head:])
@@ -241,7 +244,7 @@ def test_the_command_of_the_workflow_runs(
     assert file == ".md"
     said = cli(*(reports.get(word, word) for word in shlex.split(words)[1:]))
     assert said.code == 3
-    assert said.out.startswith("**B is slower")
+    assert said.out.splitlines()[3].startswith("**B is slower")
 
 
 def test_a_page_of_both_runs_is_written_once(cli: Command, before: Path, after: Path, tmp_path: Path) -> None:

@@ -217,8 +217,8 @@ def test_a_build_fails_against_a_stored_run(cli: Command, tmp_path: Path, before
     cli("record", before, "--db", db)
     said = cli("compare", after, "--against", "db:LAST", "--db", db, "--fail-on", "iteration > 3%")
     assert said.code == 3
-    assert said.out.startswith("B is slower: the median iteration takes 0.110 ms instead of 0.100")
-    assert "A: before (run 1) (steady, 6 iterations)" in said.out
+    assert said.out.startswith("A: before (run 1) (steady, 6 iterations)\n")
+    assert "\nB is slower: the median iteration takes 0.110 ms instead of 0.100" in said.out
     assert cli("compare", before, "--against", "db:before", "--db", db, "--fail-on", "iteration > 3%").code == 0
 
 
