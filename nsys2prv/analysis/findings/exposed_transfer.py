@@ -94,7 +94,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
             "exposed_transfer_ns": round(exposed),
             **_size(chief, each),
         },
-        command="nsys2prv whatif RUN --set 'transfer*0.5'",
+        command="nsys2prv whatif RUN --set transfer=0",
         cfg="analysis/overlap_of_window" if chief.kind == NCCL else "analysis/host_mpi",
         at_ns=chief.at,
         common=common_norms(case, advice),
