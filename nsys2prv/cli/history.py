@@ -16,7 +16,19 @@ from nsys2prv.model.words import short
 if TYPE_CHECKING:
     import polars as pl
 
-HEAD = ("run", "name", "program", "began", "ranks", "GPUs", "iterations", "iteration ms", "parallel %", "first finding")
+HEAD = (
+    "run",
+    "name",
+    "program",
+    "began",
+    "ranks",
+    "GPUs",
+    "iterations",
+    "iteration ms",
+    "parallel %",
+    "whole %",
+    "first finding",
+)
 NAME_WIDTH, FINDING_WIDTH = 30, 60
 
 
@@ -65,7 +77,7 @@ def _table(runs: pl.DataFrame) -> str:
 
 
 def _row(run: dict[str, object]) -> list[str]:
-    began, iteration, parallel = run["began"] or run["recorded"], run["iteration_ns"], run["parallel"]
+    began, iteration = run["began"] or run["recorded"], run["iteration_ns"]
     return [
         str(run["run"]),
         short(str(run["name"]), NAME_WIDTH),
@@ -73,6 +85,9 @@ def _row(run: dict[str, object]) -> list[str]:
         f"{began:%Y-%m-%d %H:%M}",
         *(str(run[name]) for name in ("ranks", "gpus", "iterations")),
         ms(iteration) if isinstance(iteration, float) else "",
-        f"{100 * parallel:.1f}" if isinstance(parallel, float) else "",
+        *(
+            f"{100 * of_run:.1f}" if isinstance(of_run, float) else ""
+            for of_run in (run["parallel"], run["whole_iterations"])
+        ),
         short(str(run["finding"] or ""), FINDING_WIDTH),
     ]

@@ -9,7 +9,7 @@ import polars as pl
 from sqlalchemy import Connection, Select, Table, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from nsys2prv.analysis.compare.run_figures import RunFigures
+from nsys2prv.analysis.compare.run_figures import EFFICIENCY, WHOLE, RunFigures
 from nsys2prv.analysis.compare.stated_finding import stated_finding
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.database.connection import SQLITE, address, display_name, transaction
@@ -39,6 +39,7 @@ HISTORY = {
     "load_balance": pl.Float64(),
     "communication": pl.Float64(),
     "orchestration": pl.Float64(),
+    "whole_iterations": pl.Float64(),
     "finding": pl.String(),
     "finding_cost_ns": pl.Int64(),
     "trace": pl.String(),
@@ -61,9 +62,17 @@ def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
     other = FINDINGS.alias()
     first = select(other.c.position).where(other.c.run_id == RUNS.c.id).order_by(other.c.share == 0, other.c.position)
     worst = and_(FINDINGS.c.run_id == RUNS.c.id, FINDINGS.c.position == first.limit(1).scalar_subquery())
-    others = {"run": RUNS.c.id, "finding": FINDINGS.c.title, "finding_cost_ns": FINDINGS.c.cost_ns}
+    # Efficiency with the time between iterations: a figure of runs that have iterations.
+    of_whole = and_(FIGURES.c.run_id == RUNS.c.id, FIGURES.c.what == EFFICIENCY, FIGURES.c.name == WHOLE)
+    others = {
+        "run": RUNS.c.id,
+        "whole_iterations": FIGURES.c.value,
+        "finding": FINDINGS.c.title,
+        "finding_cost_ns": FINDINGS.c.cost_ns,
+    }
     columns = [(others[name] if name in others else RUNS.c[name]).label(name) for name in HISTORY]
-    query = select(*columns).outerjoin_from(RUNS, FINDINGS, worst).order_by(WHEN, RUNS.c.id)
+    joined = select(*columns).outerjoin_from(RUNS, FINDINGS, worst).outerjoin(FIGURES, of_whole)
+    query = joined.order_by(WHEN, RUNS.c.id)
     if program is not None:
         query = query.where(RUNS.c.program.icontains(program, autoescape=True))
     with transaction(url) as connection:

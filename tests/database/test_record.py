@@ -252,6 +252,22 @@ def test_a_plot_has_a_panel_a_program_and_a_dot_a_run(cli: Command, tmp_path: Pa
     assert drawn == nsys2prv.history(db).as_svg()
 
 
+def test_history_has_the_efficiency_of_whole_iterations(cli: Command, tmp_path: Path, before: Path) -> None:
+    """It had that of the window alone, which leaves out the tenth of each iteration between its kernels."""
+    db = tmp_path / "runs.db"
+    for report in (before, SAMPLES / "single" / "openmp.sqlite"):
+        cli("record", report, "--db", db)
+    runs = nsys2prv.history(db).runs.sort("run")
+    whole = nsys2prv.analyze(before).whole_efficiency.parallel
+    assert runs["whole_iterations"].to_list() == [whole, None]
+    assert whole < 0.95 * runs["parallel"][0]
+    head, *told = cli("history", "--db", db).out.splitlines()
+    (cells,) = (line.split() for line in told if " before " in line)
+    assert (f"{100 * whole:.1f}" in cells, "whole %" in head) == (True, True)
+    said = cli("compare", before, "--against", "db:before", "--db", db, "--fail-on", "whole iterations < 1%")
+    assert (said.code, said.err.startswith("nsys2prv: regression: whole iterations < 1%: ")) == (3, True)
+
+
 def test_a_run_in_which_no_gpu_did_anything_has_no_efficiency(cli: Command, tmp_path: Path, before: Path) -> None:
     db, plot = tmp_path / "runs.db", tmp_path / "history.svg"
     for report in (before, SAMPLES / "single" / "openmp.sqlite"):
@@ -259,7 +275,7 @@ def test_a_run_in_which_no_gpu_did_anything_has_no_efficiency(cli: Command, tmp_
     runs = nsys2prv.history(db).runs.sort("run")
     assert runs.select("parallel", "orchestration").rows() == [(1.0, 1.0), (None, None)]
     head, *told = cli("history", "--db", db).out.splitlines()
-    cells = {line.split()[1]: line[: head.index("first finding")].split()[-1] for line in told}
+    cells = {line.split()[1]: line[: head.index("whole %")].split()[-1] for line in told}
     assert (cells["before"], cells["openmp"]) == ("100.0", "0")
     cli("history", "--db", db, "--plot", plot)
     assert plot.read_text().count("<circle ") == 2

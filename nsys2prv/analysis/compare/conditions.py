@@ -10,7 +10,7 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.compare.comparison import Comparison
-from nsys2prv.analysis.compare.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, unit_of_figure
+from nsys2prv.analysis.compare.run_figures import CLASS_TIME, KERNEL_TIME, PHASE, WHOLE, unit_of_figure
 from nsys2prv.analysis.compare.significance import Change, least_iterations, shared_ranks, whole_iterations
 from nsys2prv.analysis.compare.verdict_sentences import BELOW, without_iterations
 from nsys2prv.errors import UsageError
@@ -25,6 +25,7 @@ FIGURES = {
     "load balance": ("efficiency", "load_balance"),
     "communication": ("efficiency", "communication"),
     "orchestration": ("efficiency", "orchestration"),
+    "whole iterations": ("efficiency", WHOLE),
     "exposed": ("overlap", "exposed_ns"),
     "overlapped": ("overlap", "overlapped_ns"),
     "memory": ("memory", "total_ns"),
