@@ -13,6 +13,7 @@ from nsys2prv.analysis.facts.hosts.pinned_memory import PIN
 from nsys2prv.analysis.facts.hosts.round_trips import advice_on_round_trips
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.staged_copies import STAGED
 from nsys2prv.analysis.frames import COPY, MPI, NCCL, TO_DEVICE, TO_HOST
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
 from nsys2prv.analysis.text_columns import text_contains
@@ -21,7 +22,7 @@ from nsys2prv.intervals.spans import Spans, difference
 from nsys2prv.model.units import text_ms
 
 _PAGEABLE = text_contains("memory", "Pageable").fill_null(False)
-_WITH_HOST = pl.col("name").is_in([TO_DEVICE, TO_HOST])
+_WITH_HOST = pl.col("name").is_in([TO_DEVICE, TO_HOST]) & ~STAGED
 
 KEEP_THERE = Words(
     general="Keep on the device what is needed again (recompute rather than offload). ",

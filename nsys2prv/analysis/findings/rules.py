@@ -42,6 +42,7 @@ from nsys2prv.analysis.findings.repeated_reductions import repeated_reductions
 from nsys2prv.analysis.findings.shared_gpu import shared_gpu
 from nsys2prv.analysis.findings.slow_gpu import slow_gpu
 from nsys2prv.analysis.findings.small_grids import small_grids
+from nsys2prv.analysis.findings.staged_copies import staged_copies
 from nsys2prv.analysis.findings.stray_kernels import stray_kernels
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.timed_kernels import timed_kernels
@@ -78,6 +79,7 @@ RULES: tuple[Rule, ...] = (
     data_loading,
     system_waiting,
     host_copies,
+    staged_copies,
     allocations,
     migrations,
     matrix_products,

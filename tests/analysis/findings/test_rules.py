@@ -71,6 +71,12 @@ WITH = [
         "Copies between host and device run alone 4.00 ms",
     ),
     (
+        "staged-copies",
+        "0| k @0 5-300, c:Device-to-Host:Device_to_Device @10 405-425, k @430 435-990",
+        1.125,  # nine tenths of the copy and of the idle time before it
+        "a device waits for them and copies for 1.25 ms",
+    ),
+    (
         "allocations",
         "0| k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990",
         3.0,
