@@ -135,14 +135,14 @@ def _size(chief: _Chief, each: float) -> dict[str, float | None]:
 def _as_slow_hosts(case: Case, operation: str, exposed: float, at: int) -> Iterator[Finding]:
     """Yield the host that hides what transfers cost: it is busy all the time, and starves devices for less.
 
-    They take at least twice as long as devices wait for launches: else hosts cost more, and are findings of their own.
+    They take longer than devices wait for launches: else hosts cost more, and are findings of their own.
     """
     waits = {device.rank: case.host_waits[device.rank] for device in case.run.devices}
     if not waits or not case.iteration_ns:
         return
     busiest = min(waits, key=lambda rank: (waits[rank], rank))
     busy, idle = 1 - waits[busiest] / case.iteration_ns, case.idle("launching").mean_ns
-    if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or 2 * idle >= exposed:
+    if exposed < HIGH.value * case.iteration_ns or busy < BUSY.value or idle >= exposed:
         return
     yield Finding(
         "exposed-transfer",
