@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.intervals.spans import Span, Spans, Times, intersection, one_span, union
@@ -18,7 +19,8 @@ from nsys2prv.model.words import few_ranks
 # With fewer iterations start-up cannot be distinguished from usual iterations: all of them count.
 FEWEST_TO_JUDGE = 4
 # Leading iterations are start-up while each is longer than the usual one by half of it, and by so many times the usual
-# spread. Compilation and allocation cost far more than that; iterations of a run differ by far less.
+# spread. Compilation and allocation cost far more than that; iterations of a run differ by far less. They are none
+# where iterations about as long come again and again, FEWEST_PERIODIC times at equal distances: the loop does that.
 STARTUP_SHARE, STARTUP_SPREADS = 0.5, 5.0
 # Leading iterations are start-up, too, before a pause that is longer than a usual iteration and so many times the usual
 # pause: warm-up comes before the measured part. With FEWEST_RECURRING_PAUSES such pauses or more none
@@ -233,13 +235,29 @@ def startup_length(start: Times, end: Times) -> int:
     spread = MAD_TO_SIGMA * float(np.median(np.abs(later - usual)))
     limit = usual + max(STARTUP_SHARE * usual, STARTUP_SPREADS * spread)
     most = count // 2
-    longer = lengths[:most] > limit
-    leading = int(np.argmin(longer)) if not longer.all() else most
+    longer = lengths > limit
+    leading = int(np.argmin(longer[:most])) if not longer[:most].all() else most
+    if _recurs(lengths, longer, leading):
+        leading = 0
     pauses = np.maximum(start[1:] - end[:-1], 0).astype(np.float64)
     long_pause = (pauses > usual) & (pauses > LEAST_PAUSE_RATIO * float(np.median(pauses)))
     before = np.flatnonzero(long_pause[:most])
     warms_up = len(before) > 0 and long_pause.sum() < FEWEST_RECURRING_PAUSES
     return max(leading, int(before[-1]) + 1 if warms_up else 0)
+
+
+def _recurs(lengths: npt.NDArray[np.float64], longer: npt.NDArray[np.bool_], leading: int) -> bool:
+    """Return True if the leading iterations are part of a pattern that goes on to the end.
+
+    `longer`: which iterations are longer than usual. If the first of them are much longer than those that follow in
+    their places, the program starts up in them as well.
+    """
+    period = leading + int(np.argmax(longer[leading:]))
+    if not leading or not longer[period] or len(longer) <= (FEWEST_PERIODIC - 1) * period:
+        return False
+    others = float(np.median(lengths[period:][longer[period:]]))
+    alike = lengths[:leading].max() <= (1 + STARTUP_SHARE) * others
+    return bool(alike and (longer[period:] == longer[:-period]).all())
 
 
 def _ranks(tasks: Iterable[int], ranks: Mapping[int, int]) -> tuple[int, ...]:

@@ -49,6 +49,11 @@ def lasting(*lengths: int, pause: int = 1) -> tuple[np.ndarray, np.ndarray]:
         ((100, 10, 10), 0),  # too few to tell
         ((50, 50, 50, 50), 0),
         ((10, 100, 10, 100, 10, 100), 0),
+        ((100, 10, 10, 10, 90, 10, 10, 10, 110, 10), 0),  # what comes every fourth time is the loop's
+        ((100, 100, 10, 10) * 3, 0),
+        ((100, 10, 10, 10, 90, 10, 10, 10), 1),  # it came twice only
+        ((100, 10, 10, 10, 90, 10, 10, 90, 10, 10), 1),  # it comes at any distance
+        ((300, 10, 10, 10, 90, 10, 10, 10, 110, 10), 1),  # the first is compiled, too
     ],
 )
 def test_leading_iterations_that_are_much_longer_are_startup(lengths: tuple[int, ...], startup: int) -> None:
