@@ -9,6 +9,7 @@ import polars as pl
 from nsys2prv.analysis.facts.case import Case, usual
 from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations, common_operations
 from nsys2prv.analysis.facts.communication.shared_norms import advice_on_shared_norms, common_norms
+from nsys2prv.analysis.facts.communication.unused_parameters import advice_on_unused_parameters
 from nsys2prv.analysis.facts.devices.elementwise_chains import advice_on_loops, kernels_in_loops
 from nsys2prv.analysis.facts.devices.rounds import advice_on_rounds
 from nsys2prv.analysis.facts.few_iterations import starved_in_few
@@ -175,7 +176,7 @@ def _of_launches(
     launch_less = " ".join(filter(None, (operations, rounds or graphs or LAUNCH_LESS.of(case.framework))))
     # The waits of a host for these are theirs.
     first = _advice_on_blocking(case) or advice_on_shared_norms(case) or _advice_on_waits(case, kernels)
-    first += advice_on_repeated_calls(case, starved)
+    first += advice_on_repeated_calls(case, starved) + advice_on_unused_parameters(case)
     where = _advice_on_long(long_launches(case, starved)) or _advice_on_places(places, seen)
     single = round(kernels) == 1
     many = f"{kernels:,.0f} kernel{'s' * (not single)}{lengths_of_kernels(case, median)} leave{'s' * single}"
