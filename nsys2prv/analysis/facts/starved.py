@@ -5,7 +5,7 @@ Unlike IDLE_CAUSES, STARVED includes the time between iterations, and gives each
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,7 +13,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.gaps import DeviceWork, Gaps
 from nsys2prv.analysis.facts.launchers import Launchers, time_in_system
-from nsys2prv.analysis.facts.thresholds import IN_ROW
+from nsys2prv.analysis.facts.thresholds import BLOCKED, IN_ROW
 from nsys2prv.analysis.frames import MPI
 from nsys2prv.analysis.graph.device_waits import DEVICE_WIDE
 from nsys2prv.analysis.interval_frames import at_longest, covered_by
@@ -26,10 +26,11 @@ from nsys2prv.model.schemas import to_schema
 
 # Idle time (ns) of each device (index in Run.devices) by iteration (null without any), in parts: `load`: a range of
 # loading was open on the main thread; `allocating`: else, a thread allocated or freed memory, or had waited for the
-# device to free some; `system`: the thread that launched next was in a call of the operating system, such as `poll`,
-# and waited for no other thread of its process; `synchronized`: the device became idle while its host waited for it, up
-# to the length of that wait, or of a row of waits: the host could have launched meanwhile; `launching`: the rest.
-# `longest`: the longest of these times, and `at` its begin; `pause`: the most of `launching` in one idle time.
+# device to free some, or a pool gave some back in a wait; `system`: the thread that launched next was in a call of the
+# operating system, such as `poll`, and waited for no other thread of its process; `synchronized`: the device became
+# idle while its host waited for it, up to the length of that wait, or of a row of waits: the host could have launched
+# meanwhile; `launching`: the rest. `longest`: the longest of these times, and `at` its begin; `pause`: the most of
+# `launching` in one idle time.
 STARVED = {
     "device": pl.Int64(),
     "repeat": pl.Int64(),
@@ -49,6 +50,9 @@ IS_ALLOCATION = (pl.col("kind") == "cuda") & text_contains("name", MANAGING_MEMO
 # Waits for a whole device, as records and as calls (see device_waits), and calls that end streams and events.
 WAITS_FOR_ALL = rf"^Context synchronize$|^(?:{'|'.join(DEVICE_WIDE)})$"
 ENDS = r"^cu(?:da)?(?:Event|Stream)Destroy"
+# Calls that give memory to a pool and take it from there. Between them a synchronization gives it back to the driver,
+# unless the pool may keep it (CUDA programming guide, stream-ordered memory allocator).
+TO_POOL, FROM_POOL = r"^cu(?:da)?(?:Free|MemFree)Async", r"^cu(?:da)?(?:Malloc|MemAlloc)(?:FromPool)?Async"
 
 
 class BlockedHosts(NamedTuple):
@@ -56,6 +60,7 @@ class BlockedHosts(NamedTuple):
 
     Of the first three a time counts once, for the first of them: memory that is allocated to load data is loading.
     `freeing`: waits for the whole device before calls that allocate or free memory, which are not in `synchronization`.
+    `releasing`: waits in which a pool may give back memory, also when their device has ended its work.
     """
 
     load: Spans
@@ -63,6 +68,7 @@ class BlockedHosts(NamedTuple):
     allocation: Spans
     synchronization: Spans
     freeing: Spans
+    releasing: Spans
 
 
 def blocked_hosts(analysis: Analysis, launchers: Launchers, work: DeviceWork) -> BlockedHosts:
@@ -71,10 +77,11 @@ def blocked_hosts(analysis: Analysis, launchers: Launchers, work: DeviceWork) ->
     waits = pl.concat([analysis.explanation.device_waits, launchers.value_waits])
     freeing = _waits_to_free(waits, calls)
     others = waits.join(freeing.select("row", "start"), on=["row", "start"], how="anti", maintain_order="left")
-    every = (load_ranges(analysis), calls.filter(kind=MPI), calls.filter(IS_ALLOCATION), others, freeing)
-    load, mpi, allocation, synchronization, to_free = (_together(work.axis, work.users, own) for own in every)
+    releasing = _waits_of_pools(waits, calls)
+    every = (load_ranges(analysis), calls.filter(kind=MPI), calls.filter(IS_ALLOCATION), others, freeing, releasing)
+    load, mpi, allocation, *of_waits = (_together(work.axis, work.users, own) for own in every)
     in_mpi = difference(mpi, load)
-    return BlockedHosts(load, in_mpi, difference(difference(allocation, load), in_mpi), synchronization, to_free)
+    return BlockedHosts(load, in_mpi, difference(difference(allocation, load), in_mpi), *of_waits)
 
 
 def starved(blocked: BlockedHosts, launchers: Launchers, begins: pl.DataFrame, idle: Gaps) -> pl.DataFrame:
@@ -101,7 +108,11 @@ def parts_of_gaps(blocked: BlockedHosts, launchers: Launchers, idle: Gaps) -> pl
             start=pl.Series(axis.time(gaps["start"].to_numpy())),
         )
     )
-    to_free = pl.min_horizontal("rest", pl.lit(_wait_before(blocked.freeing, gaps)))
+    # A wait that only waits ends with the work of its device.
+    released = _inside(blocked.releasing, gaps)
+    released = (released > BLOCKED.value) * released
+    freed = pl.max_horizontal(pl.lit(_wait_before(blocked.freeing, gaps)), pl.lit(released))
+    to_free = pl.min_horizontal("rest", freed)
     timed = timed.with_columns(pl.col("rest") - to_free, pl.col("allocating") + to_free)
     timed = timed.with_columns(synchronized=_without_lead(timed))
     return timed.with_columns(launching=pl.col("rest") - pl.col("synchronized"))
@@ -130,6 +141,16 @@ def _waits_to_free(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
         following, left_on="end", right_on="start", by="row", strategy="forward", check_sortedness=False
     )
     return known.filter(pl.col("managing").fill_null(False)).select(waits.columns)
+
+
+def _waits_of_pools(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
+    """Return the waits (CALLS) that come between calls of their thread that give memory to a pool and take it there."""
+    of_pools = calls.filter((pl.col("kind") == "cuda") & text_contains("name", f"{TO_POOL}|{FROM_POOL}"))
+    gives = of_pools.select("row", "start", gives=text_contains("name", TO_POOL)).sort("start")
+    key: dict[str, Any] = {"by": "row", "right_on": "start", "check_sortedness": False}
+    known = waits.sort("start").join_asof(gives, left_on="start", **key)
+    known = known.sort("end").join_asof(gives, left_on="end", strategy="forward", suffix="_next", **key)
+    return known.filter(pl.col("gives") & ~pl.col("gives_next")).select(waits.columns)
 
 
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:

@@ -615,3 +615,22 @@ def test_synchronization_names_copies_of_single_inputs(memory: str, told: bool) 
     assert ("Most waits are for copies to the device, one by one" in found.advice) == told
     assert ("read results and flags some iterations later" in found.advice) != told
     assert [one.cause for one in found.common] == ["inputs"] * told, "launches have it, too"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "until", "cost"),
+    [
+        ("cudaFreeAsync", "cudaMallocAsync", 500, 4.0),
+        ("cudaFreeAsync", "cudaMallocAsync", 312, 2.0),  # a wait that ends with its device only waits
+        ("cudaFreeAsync", "cudaFree", 500, 2.0),
+        ("cudaMallocAsync", "cudaMallocAsync", 500, 2.0),
+    ],
+)
+def test_memory_that_a_pool_gives_back_in_a_wait_is_allocation(
+    before: str, after: str, until: int, cost: float
+) -> None:
+    """The device ends its work at 3 ms; the wait may go on for 2 ms; allocation takes 2 ms of each 10 ms."""
+    found = findings_of(
+        program(f"0| k @0 2-300, cuda:{before} 2-3, wait 4-{until}, cuda:{after} 500-700, k @700 702-998")
+    )
+    assert found["allocations"].cost_ns / 1e6 == pytest.approx(cost, abs=0.05)
