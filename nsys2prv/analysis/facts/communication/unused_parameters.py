@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.repeated_passes import BACKWARD
-from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.frames import COPY, NCCL
 from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.analysis.text_columns import text_contains
 
@@ -25,13 +25,18 @@ def advice_on_unused_parameters(case: Case) -> str:
     if not case.analysis.window.iterations:
         return ""
     threads = [row for row, label in enumerate(run.row_labels) if label.startswith(BACKWARD)]
-    own = run.work.filter(
-        pl.col("kind") == NCCL, pl.col("caller_row").is_in(threads), text_contains("name", ADDS_INTEGERS)
-    )
-    by_device = whole_with_ns(own, case.analysis.window.spans).group_by("device").len()["len"]
-    if not (by_device >= case.step_count).any():
+    own = whole_with_ns(run.work.filter(pl.col("caller_row").is_in(threads)), case.analysis.window.spans)
+    reductions = own.filter(pl.col("kind") == NCCL, text_contains("name", ADDS_INTEGERS))
+    # What each rank used goes to the device before.
+    copies = own.filter(pl.col("kind") == COPY, pl.col("name").cast(pl.String) == "Host-to-Device")
+    if min(_most_of_a_device(found) for found in (reductions, copies)) < case.step_count:
         return ""
     return (
         "DistributedDataParallel looks for unused parameters in each iteration: leave out find_unused_parameters=True, "
         "or set static_graph=True where the same ones are used each time. "
     )
+
+
+def _most_of_a_device(found: pl.DataFrame) -> int:
+    """Return how many of some work the device with most of them has."""
+    return int(found.group_by("device").len()["len"].max() or 0)  # type: ignore[arg-type]
