@@ -92,7 +92,6 @@ def open_run(
         span, left_out, refusal = part_in_memory(plan, chosen, memory, limits, in_part)
         whole_run = WholeRun(
             plan=plan,
-            hosts=options.hosts,
             failed=failed,
             memory=memory,
             workers=workers,

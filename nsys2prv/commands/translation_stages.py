@@ -228,7 +228,6 @@ class Stages:
 
         run = WholeRun(
             plan=plan,
-            hosts=self.request.options.hosts,
             failed=self.failed,
             memory=self.resources.memory,
             workers=self.workers,

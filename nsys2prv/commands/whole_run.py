@@ -29,14 +29,13 @@ from nsys2prv.run.plan import Plan
 class WholeRun(NamedTuple):
     """A planned run whose intervals are stored whole, beside its points.
 
-    `hosts`: by pattern of report names, as for the plan; `failed`: reports that were left out; `memory`: bytes that
-    this process may take (None: what is free); `profiles`: files of Nsight Compute, with which intervals of all of the
-    run are stored; `span` (merged ns): the time of it that is wanted (None: all); `uncut`: where the reports were cut
-    to that time, when each task was recorded in all of the run (merged ns).
+    `failed`: reports that were left out; `memory`: bytes that this process may take (None: what is free); `profiles`:
+    files of Nsight Compute, with which intervals of all of the run are stored; `span` (merged ns): the time of it that
+    is wanted (None: all); `uncut`: where the reports were cut to that time, when each task was recorded in all of the
+    run (merged ns).
     """
 
     plan: Plan
-    hosts: Mapping[str, str]
     failed: Sequence[ReportError]
     memory: int | None
     workers: Workers
@@ -50,7 +49,7 @@ class WholeRun(NamedTuple):
 
     def estimates(self, least: int) -> Estimates | None:
         """Estimate the tensor activity by class of kernels; those that last less than `least` ns are not counted."""
-        return estimate(self.plan, self.hosts, self.memory, least, self.workers.limits, self.span)
+        return estimate(self.plan, self.memory, least, self.workers.limits, self.span)
 
     def explained(self, families: Sequence[str]) -> tuple[RunEvents, ...]:
         """Return the events of the chosen families that need the dependency graph. Raises UsageError, OutputError."""
@@ -81,7 +80,7 @@ class WholeRun(NamedTuple):
         return self._cut(run)
 
     def _gathered(self) -> Run:
-        run = gather(self.plan, self.hosts, [str(error) for error in self.failed], self.span)
+        run = gather(self.plan, [str(error) for error in self.failed], self.span)
         return run if self.uncut is None else run._replace(recorded=self.uncut)
 
     def _cut(self, run: Run) -> Run:

@@ -77,6 +77,7 @@ class Plan(NamedTuple):
     # Samples left out because a denser report has the same GPU, by family.
     resampled: Mapping[str, int]
     origin: int
+    hosts: tuple[Host, ...]
     # Processes of the run, those without a row too.
     tasks: tuple[Task, ...]
     # Recorded spans of each task that was recorded with pauses.
@@ -133,6 +134,7 @@ def make_plan(
         ),
         resampled=dict(run.sampled.filter(~pl.col("kept")).group_by("family").agg(pl.col("rows").sum()).rows()),
         origin=timed.origin,
+        hosts=tuple(run.hosts),
         tasks=tuple(run.tasks),
         captures=captures,
         several_runs=run.several_runs,

@@ -157,8 +157,8 @@ class Gathered:
         self.files: list[str] = []
         gather = whole_run.gather
 
-        def gathering(plan: Plan, hosts: Mapping[str, str], failed: list[str], span: Span | None) -> Run:
-            run = gather(plan, hosts, failed, span)
+        def gathering(plan: Plan, failed: list[str], span: Span | None) -> Run:
+            run = gather(plan, failed, span)
             self.files = left_in(folder)
             self.reckoned = sum(gathered_rows(plan, span))
             self.held = run.work.height + run.calls.height + run.other_calls.height + run.ranges.height

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -33,7 +33,6 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import GPU_METRIC, block_and_name
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.defects import find_defects
-from nsys2prv.run.hosts import find_hosts
 from nsys2prv.run.plan import Plan
 
 # Families that analysis reads. GPU metrics are stored one by one.
@@ -51,10 +50,9 @@ class SampledDevices(NamedTuple):
     devices: int
 
 
-def gather_samples(plan: Plan, overrides: Mapping[str, str]) -> SampledDevices:
-    """Gather the samples of a run (`overrides` as for `gather`)."""
-    hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
-    devices, device_of = find_devices(plan, tasks_of_run(plan), hosts)
+def gather_samples(plan: Plan) -> SampledDevices:
+    """Gather the samples of a run."""
+    devices, device_of = find_devices(plan, tasks_of_run(plan))
     return SampledDevices(tuple(samples_of(plan, device_of)), device_of, len(devices))
 
 
@@ -65,15 +63,13 @@ def gather_device_work(plan: Plan, device_of: npt.NDArray[np.int64], span: Span 
 
 
 @on_polars_thread
-def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (), span: Span | None = None) -> Run:
+def gather(plan: Plan, failed: Sequence[str] = (), span: Span | None = None) -> Run:
     """Gather the frames of a run from the intervals that its reports stored (see report_part.Wanted.analyzed).
 
-    `overrides`: hosts by pattern of report names, as for the plan; `failed`: reasons why reports were left out; `span`
-    (merged ns): only intervals that reach into it, whole.
+    `failed`: reasons why reports were left out; `span` (merged ns): only intervals that reach into it, whole.
     """
     tasks = tasks_of_run(plan)
-    hosts = find_hosts([s.identity for s in plan.summaries], [s.name for s in plan.summaries], overrides)
-    devices, device_of = find_devices(plan, tasks, hosts)
+    devices, device_of = find_devices(plan, tasks)
     left_out = tuple(f"left out: {reason}" for reason in failed)
     return Run(
         tasks=tasks,
@@ -86,7 +82,7 @@ def gather(plan: Plan, overrides: Mapping[str, str], failed: Sequence[str] = (),
         duration=plan.duration,
         captures=plan.captures,
         recorded=recorded_spans(plan),
-        hardware=hardware_of(plan, devices, device_of, hosts),
+        hardware=hardware_of(plan, devices, device_of),
         remarks=(
             *plan.warnings,
             *renumbered(plan, tasks),

@@ -31,17 +31,14 @@ from nsys2prv.run.plan import Plan
 SCALE = 10**TENSOR_ESTIMATE.precision
 
 
-def estimate(
-    plan: Plan, hosts: Mapping[str, str], memory: int | None, least: int, limits: Limits, span: Span | None = None
-) -> Estimates | None:
+def estimate(plan: Plan, memory: int | None, least: int, limits: Limits, span: Span | None = None) -> Estimates | None:
     """Estimate the tensor activity by GPU and class of kernels; return None where no GPU that is used was sampled.
 
-    `hosts`: by pattern of report names, as for the plan; `memory`: bytes that this process may take (None:
-    `limits.estimate_memory`, whatever is free, so that the trace does not depend on it). If more is needed, nothing is
-    estimated. `least`: kernels that last less (ns) are not drawn, and are not counted; `span` (merged ns): only
-    intervals that reach into it.
+    `memory`: bytes that this process may take (None: `limits.estimate_memory`, whatever is free, so that the trace does
+    not depend on it). If more is needed, nothing is estimated. `least`: kernels that last less (ns) are not drawn, and
+    are not counted; `span` (merged ns): only intervals that reach into it.
     """
-    found = gather_samples(plan, hosts)
+    found = gather_samples(plan)
     sampled = with_clocks(found.samples, (TENSOR,))
     if not sampled:
         return None

@@ -15,20 +15,18 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.model.global_ids import pid_of
 from nsys2prv.model.interning import STREAM
 from nsys2prv.report.identity import Gpu
-from nsys2prv.run.hosts import Host, host_numbers
+from nsys2prv.run.hosts import host_numbers
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.trace_rows import NO_ROW
 
 
-def find_devices(
-    plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]
-) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
+def find_devices(plan: Plan, tasks: Sequence[AnalyzedTask]) -> tuple[tuple[Device, ...], npt.NDArray[np.int64]]:
     """Return the GPUs with work or a context of a task, and the device of each row (NO_DEVICE: none)."""
     rows = plan.objects.rows
     uses = [(int(rows.gpu[n]), tasks[rows.task[n] - 1]) for n, kind in enumerate(rows.kind) if kind == STREAM]
     # A context is no use of a device if the run has no records of CUDA.
     if recorded_families(plan) & {CUDA_API.name, *(f.name for f in FAMILIES if f.work)}:
-        uses += _contexts(plan, tasks, hosts)
+        uses += _contexts(plan, tasks)
     ranks: dict[tuple[str, int], set[int]] = {}
     for gpu, task in uses:
         ranks.setdefault((task.host, gpu), set()).add(task.rank)
@@ -41,9 +39,9 @@ def find_devices(
     return ordered, np.array(numbers, dtype=np.int64)
 
 
-def _contexts(plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]) -> Iterator[tuple[int, AnalyzedTask]]:
+def _contexts(plan: Plan, tasks: Sequence[AnalyzedTask]) -> Iterator[tuple[int, AnalyzedTask]]:
     """Yield GPU and task of every CUDA context: an idle device may have one, too."""
-    host_of = host_numbers(hosts)
+    host_of = host_numbers(plan.hosts)
     for r, summary in enumerate(plan.summaries):
         rows = plan.objects.row_of[r]
         drawn = summary.places.filter(pl.col("process").is_not_null() & pl.Series(rows != NO_ROW))
@@ -53,14 +51,12 @@ def _contexts(plan: Plan, tasks: Sequence[AnalyzedTask], hosts: Sequence[Host]) 
         }
         for pid, device in summary.identity.contexts:
             if pid in task_of:
-                yield hosts[host_of[r]].gpu_number(summary.identity.gpu_of(pid, device)), task_of[pid]
+                yield plan.hosts[host_of[r]].gpu_number(summary.identity.gpu_of(pid, device)), task_of[pid]
 
 
-def hardware_of(
-    plan: Plan, devices: Sequence[Device], device_of: npt.NDArray[np.int64], hosts: Sequence[Host]
-) -> tuple[Hardware, ...]:
-    """Return the hardware of each device. `device_of`: the device of each row; `hosts`: of all reports."""
-    gpus = _gpus(plan, hosts)
+def hardware_of(plan: Plan, devices: Sequence[Device], device_of: npt.NDArray[np.int64]) -> tuple[Hardware, ...]:
+    """Return the hardware of each device. `device_of`: the device of each row."""
+    gpus = _gpus(plan)
     peaks = _memory_peaks(plan, device_of)
     found = []
     for number, device in enumerate(devices):
@@ -70,13 +66,13 @@ def hardware_of(
     return tuple(found)
 
 
-def _gpus(plan: Plan, hosts: Sequence[Host]) -> dict[tuple[str, int], Gpu]:
+def _gpus(plan: Plan) -> dict[tuple[str, int], Gpu]:
     """Return the GPUs that the reports list, by host and number there."""
-    host_of = host_numbers(hosts)
     return {
-        (hosts[host_of[r]].name, hosts[host_of[r]].gpu_number(gpu)): gpu
-        for r, identity in enumerate(s.identity for s in plan.summaries)
-        for gpu in identity.gpus
+        (host.name, host.gpu_number(gpu)): gpu
+        for host in plan.hosts
+        for r in host.reports
+        for gpu in plan.summaries[r].identity.gpus
     }
 
 

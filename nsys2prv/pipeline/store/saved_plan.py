@@ -23,7 +23,7 @@ def for_workers(plan: Plan) -> Plan:
     communicators = frozenset(COMMUNICATOR_BESIDE.values())
     labels = [{k: texts for k, texts in s.labels.items() if k in communicators} for s in plan.summaries]
     read = (s._replace(**unread, labels=own) for s, own in zip(plan.summaries, labels, strict=True))
-    return plan._replace(summaries=tuple(read), tasks=(), objects=plan.objects._replace(unchosen=()))
+    return plan._replace(summaries=tuple(read), hosts=(), tasks=(), objects=plan.objects._replace(unchosen=()))
 
 
 def without_reports(plan: Plan) -> Plan:
