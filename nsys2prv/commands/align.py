@@ -14,6 +14,7 @@ from nsys2prv.run.clocks import Alignment
 from nsys2prv.run.clocks import align as align_clocks
 from nsys2prv.run.hosts import find_hosts, unused_hosts
 from nsys2prv.run.options import RunOptions
+from nsys2prv.run.ranks import report_ranks
 from nsys2prv.run.separate_runs import check_one_run
 
 
@@ -30,10 +31,12 @@ def align(
     paths, options, failed = find_run(inputs, options, execution)
     extracted = _with_anchors(paths, execution)
     summaries = extracted.summaries
-    names = [s.name for s in summaries]
-    hosts = find_hosts([s.identity for s in summaries], names, options.hosts)
+    identities, names = [s.identity for s in summaries], [s.name for s in summaries]
+    hosts = find_hosts(identities, names, options.hosts)
     several = check_one_run(summaries, hosts, insists=bool(options.one_run))
-    found = align_clocks(summaries, hosts, options.align, options.offsets, options.rank_from)
+    found = align_clocks(summaries, hosts, options.align, options.offsets)
+    # Tasks, which give a plan its ranks, come from events, and only anchors are read here.
+    found = found.with_ranks(report_ranks(identities, names, hosts, options.rank_from))
     left_out = [f"left out: {error}" for error in (*failed, *extracted.failed)]
     return found._replace(warnings=(*several, *unused_hosts(options.hosts, names), *found.warnings, *left_out))
 

@@ -33,7 +33,7 @@ from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.run_lines import run_lines
 from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.steady import Window
-from nsys2prv.run.tasks import Task, find_tasks, known_ranks, rank_warnings, with_ranks
+from nsys2prv.run.tasks import Task, find_tasks, known_ranks, rank_warnings, ranks_by_report
 from nsys2prv.run.trace_rows import NO_ROW
 
 NS_A_DAY = 86_400 * 10**9
@@ -117,7 +117,7 @@ def make_plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.
         summaries=tuple(s._replace(anchors=no_anchors, numbered=NumberedRanges()) for s in summaries),
         clocks=clocks,
-        alignment=with_ranks(run.alignment._replace(residuals=run.alignment.residuals.clear()), run.tasks),
+        alignment=run.alignment._replace(residuals=run.alignment.residuals.clear()),
         objects=objects,
         numbering=numbering,
         communicators=find_communicators(summaries, run.tasks),
@@ -159,12 +159,13 @@ def _identify(summaries: Sequence[Summary], options: RunOptions, chosen: ChosenT
     """Find the hosts, clocks, tasks and rows of a run. `chosen`: the time to which the reports were cut."""
     hosts = find_hosts([s.identity for s in summaries], [s.name for s in summaries], options.hosts)
     several_runs = chosen.several_runs if chosen else check_one_run(summaries, hosts, insists=bool(options.one_run))
-    alignment = align(summaries, hosts, options.align, options.offsets, options.rank_from)
+    alignment = align(summaries, hosts, options.align, options.offsets)
     tasks = chosen.tasks if chosen else find_tasks(summaries, alignment.clocks, hosts, options.rank_from)
     objects = build_objects(summaries, hosts, tasks, options.ranks, options.every_thread, chosen and chosen.decisions)
     _check_drawn(objects, chosen is not None, options.every_thread)
     sampled = sampled_places(summaries, alignment.clocks, objects.row_of)
     objects = _without_sparser_samples(objects, sampled.filter(~pl.col("kept")))
+    alignment = alignment.with_ranks(ranks_by_report(tasks, len(summaries)))
     return _Identified(hosts, several_runs, alignment, tasks, objects, sampled)
 
 

@@ -24,7 +24,7 @@ def report_ranks(
 ) -> list[int | None]:
     """Return the rank of each report by its identity or its name; None where neither tells one.
 
-    A trace may have other ranks, as those of NCCL, and a launcher's rank may be none of its processes': see with_ranks.
+    A trace may have other ranks, as those of NCCL, and a launcher's rank may be none of its processes': see find_tasks.
     """
     unknown: list[int | None] = [None] * len(identities)
     match rank_from:

@@ -13,7 +13,7 @@ from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
 from nsys2prv.model.global_ids import is_main_thread, pid_of, process_of
 from nsys2prv.model.interning import STREAM, THREAD
 from nsys2prv.model.words import few
-from nsys2prv.run.clocks import Alignment, Clock
+from nsys2prv.run.clocks import Clock
 from nsys2prv.run.hosts import Host, host_numbers
 from nsys2prv.run.ranks import RankFrom, launched_ranks, numbered_ranks
 from nsys2prv.run.report_summary import Summary
@@ -91,18 +91,13 @@ def _names(summary: Summary) -> dict[int, str]:
     return main | {p.global_pid: p.name for p in summary.identity.processes if p.name}
 
 
-def with_ranks(alignment: Alignment, tasks: Sequence[Task]) -> Alignment:
-    """Set the rank of each report to that of its tasks: None for a report of several ranks or of none."""
-    of_report: dict[int, set[int]] = {}
+def ranks_by_report(tasks: Sequence[Task], reports: int) -> list[int | None]:
+    """Return the rank that the tasks of each of some reports have: None for a report of several ranks or of none."""
+    ranks: list[set[int]] = [set() for _ in range(reports)]
     for task in tasks:
         for process in task.recorded:
-            of_report.setdefault(process.report, set()).update([] if task.rank is None else [task.rank])
-    ranks = [of_report.get(r, set()) for r in range(len(alignment.reports))]
-    reports = [
-        report._replace(rank=min(own) if len(own) == 1 else None)
-        for report, own in zip(alignment.reports, ranks, strict=True)
-    ]
-    return alignment._replace(reports=tuple(reports))
+            ranks[process.report].update([] if task.rank is None else [task.rank])
+    return [min(own) if len(own) == 1 else None for own in ranks]
 
 
 def rank_warnings(tasks: Sequence[Task]) -> Iterator[str]:

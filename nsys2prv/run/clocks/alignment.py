@@ -20,7 +20,7 @@ from nsys2prv.run.clocks.sharing import disagreeing
 from nsys2prv.run.clocks.stated import stated_clocks, unstated_clocks
 from nsys2prv.run.clocks.steps import describe
 from nsys2prv.run.hosts import Host, host_numbers
-from nsys2prv.run.ranks import RankFrom, report_ranks, stated_ranks
+from nsys2prv.run.ranks import stated_ranks
 from nsys2prv.run.report_summary import Summary
 
 Align = Literal["auto", "collectives", "utc", "none"]
@@ -32,7 +32,7 @@ POOR_RESIDUAL_NS = 100_000
 class ReportClock(NamedTuple):
     """The alignment of a report.
 
-    `rank`: of its tasks in a plan, else see report_ranks. `offset_ns` is added to its UTC-aligned time, which then runs
+    `rank`: None until the alignment is given the ranks. `offset_ns` is added to its UTC-aligned time, which then runs
     `slope_ppm` faster. `method`: collectives, messages (causality alone), host (one host's clock), utc, none, file.
     `anchors`: number of its operations and messages that another report has, too. Residuals: ns between the ends of its
     collectives and the median rank's. `error_bound_ns`: the most by which the clock can be off without an effect before
@@ -98,6 +98,11 @@ class Alignment(NamedTuple):
             errors.append(sum(sorted(bounds.values())[-2:]))
         return min(errors, default=None)
 
+    def with_ranks(self, ranks: Sequence[int | None]) -> Alignment:
+        """Return the alignment with the rank of each report."""
+        reports = (report._replace(rank=rank) for report, rank in zip(self.reports, ranks, strict=True))
+        return self._replace(reports=tuple(reports))
+
     def to_json(self) -> dict[str, Any]:
         """Return the content of OUT.align.json and of `nsys2prv align --json`."""
         return {"reference": self.reference, "reports": [r._asdict() for r in self.reports]}
@@ -110,17 +115,8 @@ class _ClockUnits(NamedTuple):
     names: list[str]
 
 
-def align(
-    summaries: Sequence[Summary],
-    hosts: Sequence[Host],
-    how: Align,
-    offsets: Offsets | None = None,
-    rank_from: RankFrom = "auto",
-) -> Alignment:
-    """Align the reports. `how`: the strongest method to try; `offsets` replace it, by pattern (see read_offsets).
-
-    `rank_from`: the source of the ranks in the result.
-    """
+def align(summaries: Sequence[Summary], hosts: Sequence[Host], how: Align, offsets: Offsets | None = None) -> Alignment:
+    """Align the reports. `how`: the strongest method to try; `offsets` replace it, by pattern (see read_offsets)."""
     identities = [s.identity for s in summaries]
     host_of = {r: h.name for h in hosts for r in h.reports}
     warnings: list[str] = []
@@ -140,13 +136,7 @@ def align(
         clocks = stated
     after = corrected(anchors, stated, clocks)
     left = residuals(after)
-    ranks = report_ranks(identities, [s.name for s in summaries], hosts, rank_from)
-    reports = [
-        one._replace(error_bound_ns=bound)
-        for one, bound in zip(
-            _reports(summaries, host_of, ranks, stated, clocks, anchors, after, left), bounds, strict=True
-        )
-    ]
+    reports = _reports(summaries, host_of, stated, clocks, bounds, anchors, after, left)
     if fits or offsets is not None:
         warnings += _poor(reports)
     if not fits and len(units.names) > 1 and left.is_empty():
@@ -282,14 +272,14 @@ def _given_clocks(
 def _reports(
     summaries: Sequence[Summary],
     host_of: Mapping[int, str],
-    ranks: Sequence[int | None],
     stated: Sequence[Clock],
     clocks: Sequence[Clock],
+    bounds: Sequence[int | None],
     before: pl.DataFrame,
     after: pl.DataFrame,
     left: pl.DataFrame,
 ) -> list[ReportClock]:
-    """Return the alignment of each report, without its error bound.
+    """Return the alignment of each report, without its rank.
 
     `before`, `after`: anchors by the stated clocks and by the aligned ones; `left`: residuals of the latter.
     """
@@ -305,7 +295,7 @@ def _reports(
             ReportClock(
                 name=summary.name,
                 host=host_of[r],
-                rank=ranks[r],
+                rank=None,
                 method=clock.method,
                 offset_ns=clock.offset - before_fit.offset,
                 # All digits, so that it gives the same times by --offsets.
@@ -314,7 +304,7 @@ def _reports(
                 residual_median_ns=median,
                 residual_p95_ns=p95,
                 residual_max_ns=most,
-                error_bound_ns=None,
+                error_bound_ns=bounds[r],
                 violations_before=was[r],
                 violations_after=now[r],
             )
