@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
@@ -51,38 +52,15 @@ class WindowCounts(NamedTuple):
     repeated: Mapping[str, int]
 
 
-class _FamilyLines(NamedTuple):
-    """Some lines of a family, and the number of its messages with an end without a row."""
-
-    lines: pl.DataFrame
-    family: str = ""
-    hidden: int = 0
-
-
-class _CountedLines:
-    """Iterate over frames of lines as they are made, without keeping any, and count hidden messages.
-
-    `hidden`: messages so far with an end without a row, by family.
-    """
-
-    def __init__(self, made: Iterable[_FamilyLines]) -> None:
-        self._made = made
-        self.hidden: dict[str, int] = {}
-
-    def __iter__(self) -> Iterator[pl.DataFrame]:
-        for lines, family, hidden in self._made:
-            if hidden:
-                self.hidden[family] = self.hidden.get(family, 0) + hidden
-            yield lines
-
-
 @on_polars_thread
 def encode(encoding: EncodingInput, number: int) -> tuple[pl.DataFrame, WindowCounts]:
     """Return the lines of window `number` in the order of the body, ready for `write_lines`."""
     low, high = (int(border) for border in encoding.borders[number : number + 2])
-    made = _CountedLines(_window_lines(encoding, low, high))
+    hidden: Counter[str] = Counter()
+    # An iterator, so that no frame outlives the concatenation of all.
+    made = _window_lines(encoding, low, high, hidden)
     lines, repeated = _without_repeats(encoding.plan, made) if encoding.plan.objects.shared else (sort_lines(made), {})
-    return lines, WindowCounts(lines.height, made.hidden, repeated)
+    return lines, WindowCounts(lines.height, hidden, repeated)
 
 
 def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -> tuple[pl.DataFrame, WindowCounts]:
@@ -92,13 +70,14 @@ def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -
     """
     plan = encoding.plan
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
-    none = _FamilyLines(_with_owner(plan, plan.lines.clear(), NO_REPORT, NO_REPORT))
-    made = _CountedLines(chain([none], _report_lines(encoding, reports, low, high)))
-    return sort_lines(made, kept), WindowCounts(0, made.hidden, {})
+    none = _with_owner(plan, plan.lines.clear(), NO_REPORT, NO_REPORT)
+    hidden: Counter[str] = Counter()
+    lines = sort_lines(chain([none], _report_lines(encoding, reports, low, high, hidden)), kept)
+    return lines, WindowCounts(0, hidden, {})
 
 
-def _window_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[_FamilyLines]:
-    """Yield all lines within [low, high)."""
+def _window_lines(encoding: EncodingInput, low: int, high: int, hidden: Counter[str]) -> Iterator[pl.DataFrame]:
+    """Yield all lines within [low, high). `hidden` gets the messages with an end without a row, by family."""
     plan = encoding.plan
     own = plan.lines.filter((pl.col("time") >= low) & (pl.col("time") < high))
     for lines in (
@@ -107,20 +86,21 @@ def _window_lines(encoding: EncodingInput, low: int, high: int) -> Iterator[_Fam
         *_waiting_lines(encoding, low, high),
         *_run_event_lines(encoding, low, high),
     ):
-        yield _FamilyLines(_with_owner(plan, lines, NO_REPORT, NO_REPORT))
+        yield _with_owner(plan, lines, NO_REPORT, NO_REPORT)
     if encoding.bundles is None:
-        yield from _report_lines(encoding, range(len(plan.summaries)), low, high)
+        yield from _report_lines(encoding, range(len(plan.summaries)), low, high, hidden)
     else:
-        yield from map(_FamilyLines, _within(encoding.bundles.spills, low, high))
+        yield from _within(encoding.bundles.spills, low, high)
 
 
-def _report_lines(encoding: EncodingInput, reports: range, low: int, high: int) -> Iterator[_FamilyLines]:
-    """Yield the lines of the points of reports within [low, high)."""
+def _report_lines(
+    encoding: EncodingInput, reports: range, low: int, high: int, hidden: Counter[str]
+) -> Iterator[pl.DataFrame]:
+    """Yield the lines of the points of reports within [low, high). `hidden`: see _window_lines."""
     for report in reports:
         for spill in encoding.plan.summaries[report].spills:
-            for lines, hidden in _spill_lines(encoding, report, spill, low, high):
-                owned = _with_owner(encoding.plan, lines, report, FAMILY_NAMES.index(spill.family))
-                yield _FamilyLines(owned, spill.family, hidden)
+            for lines in _spill_lines(encoding, report, spill, low, high, hidden):
+                yield _with_owner(encoding.plan, lines, report, FAMILY_NAMES.index(spill.family))
 
 
 def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
@@ -131,9 +111,9 @@ def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl
 
 
 def _spill_lines(
-    encoding: EncodingInput, report: int, spill: Spill, low: int, high: int
-) -> Iterator[tuple[pl.DataFrame, int]]:
-    """Yield the lines of a spill within [low, high), and how many messages cannot be drawn."""
+    encoding: EncodingInput, report: int, spill: Spill, low: int, high: int, hidden: Counter[str]
+) -> Iterator[pl.DataFrame]:
+    """Yield the lines of a spill within [low, high). `hidden`: see _window_lines."""
     plan, clock = encoding.plan, encoding.plan.clocks[report]
     # A nanosecond of slack on both sides: an interval of 1 ns stays one under a slope.
     chosen = np.flatnonzero((clock.merged(spill.last) >= low - 1) & (clock.merged(spill.first) < high))
@@ -146,19 +126,22 @@ def _spill_lines(
         inside &= row != NO_ROW
     drawn = _chosen(points.with_columns_seq(pl.Series("row", row), pl.Series("time", time)), inside)
     if spill.kind == "messages":
-        yield _messages(plan, report, clock, drawn)
+        lines = _messages(plan, report, clock, drawn)
+        if lines.height < drawn.height:
+            hidden[spill.family] += drawn.height - lines.height
+        yield lines
         return
     if drawn.is_empty():
         return
     if spill.kind == "states":
         ends = pl.Series(clock.merged(drawn["end"].to_numpy()))
-        yield state_lines(drawn.with_columns(end=ends)), 0
+        yield state_lines(drawn.with_columns(end=ends))
         return
     if spill.kind == "events":
-        yield _events(encoding, report, spill, drawn), 0
+        yield _events(encoding, report, spill, drawn)
     else:
         # A metric without any value has no type.
-        yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns if c in plan.numbering.types}), 0
+        yield sample_lines(drawn, {c: plan.numbering.types[c] for c in spill.columns if c in plan.numbering.types})
 
 
 def _chosen(points: pl.DataFrame, chosen: npt.NDArray[np.bool_]) -> pl.DataFrame:
@@ -280,14 +263,14 @@ def _estimate(estimates: Estimates, report: int, points: pl.DataFrame, classes: 
     return frame.select(value.alias(TENSOR_ESTIMATE.key)).to_series()
 
 
-def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Make lines of messages within a report; return also how many have an end without a row."""
+def _messages(plan: Plan, report: int, clock: Clock, points: pl.DataFrame) -> pl.DataFrame:
+    """Make lines of the messages within a report whose ends both have a row."""
     routed = points.with_columns(
         to_row=pl.Series(plan.objects.row_of[report][points["to_place"].to_numpy()]),
         received=pl.Series(clock.merged(points["received"].to_numpy())),
     )
     drawn = routed.filter((pl.col("row") != NO_ROW) & (pl.col("to_row") != NO_ROW))
-    return message_lines(drawn, plan.objects.rows.numbers), routed.height - drawn.height
+    return message_lines(drawn, plan.objects.rows.numbers)
 
 
 def _without_repeats(plan: Plan, made: Iterable[pl.DataFrame]) -> tuple[pl.DataFrame, Mapping[str, int]]:
