@@ -15,7 +15,9 @@ from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
 
-SpillKind = Literal["events", "samples", "messages", "ends", "wait_calls", "states", "lines"]
+# `events`: begins and ends of intervals, to be drawn; `intervals`: whole ones, for analysis; `ends`: of operations that
+# cross ranks; `arrivals`: when such operations could go on (see match.waiting).
+SpillKind = Literal["events", "samples", "messages", "states", "intervals", "ends", "wait_calls", "arrivals", "lines"]
 
 
 class Spill(NamedTuple):

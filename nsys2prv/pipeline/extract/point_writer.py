@@ -122,7 +122,7 @@ class PointWriter:
         if isinstance(frame, Intervals):
             frame = points.meeting(frame, None if wanted.beyond else self.part.drawing.span)
             kept = tuple(a for a in frame.attributes if a in (*points.WHOLE_ATTRIBUTES, *wanted.attributes))
-            of, made = SpillOf("events", family.name, kept), points.whole_intervals(frame, kept)
+            of, made = SpillOf("intervals", family.name, kept), points.whole_intervals(frame, kept)
         elif isinstance(frame, Messages):
             of, made = SpillOf("messages", family.name), points.message_points(frame)
         else:

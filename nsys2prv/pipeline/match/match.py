@@ -116,7 +116,7 @@ def match(
     arrivals = arrivals_of(ends, plan.duration) if waiting else pl.DataFrame()
     if arrivals.is_empty():
         return MatchedPartition(tuple(spills), counts, None)
-    path, of = folder / f"arrivals.{number}.arrow", SpillOf("messages", WAITING_FAMILY.name)
+    path, of = folder / f"arrivals.{number}.arrow", SpillOf("arrivals", WAITING_FAMILY.name)
     return MatchedPartition(tuple(spills), counts, replace_spill(path, of, Points(arrivals), limits.batch_rows))
 
 

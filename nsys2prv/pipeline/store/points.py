@@ -1,8 +1,8 @@
-"""Points: one row a line of the PRV, keyed by one time, made from frames. Cutting to a span of time happens here.
+"""Points, made from frames: rows of one time each, most of them a line of the PRV. Frames are cut to a span here.
 
-An interval is two points, its begin and its end. Stored once instead, sorted by start, it takes as long on the long
-report (3.01 against 3.05 s of processor time), but a window then reads every earlier batch with an interval that is
-still open: where calls last a fixed share of a run, reading grows with the square of its length.
+An interval that is drawn is two points, its begin and its end. Stored once instead, sorted by start, it takes as long
+on the long report (3.01 against 3.05 s of processor time), but a window then reads every earlier batch with an interval
+that is still open: where calls last a fixed share of a run, reading grows with the square of its length.
 """
 
 from __future__ import annotations
@@ -46,9 +46,10 @@ WHOLE_ATTRIBUTES = tuple(
 
 
 class Points(NamedTuple):
-    """Points sorted by time; those of events have a column `combination`, the number of a row of `combinations`.
+    """The rows of a spill: sorted by time, ends of operations by their key.
 
-    These have the columns of COMBINATION and one an attribute, null where it is not written.
+    Those of events have a column `combination`, the number of a row of `combinations`. These have the columns of
+    COMBINATION and one an attribute, null where it is not written.
     """
 
     data: pl.DataFrame
