@@ -114,9 +114,8 @@ def until_staged(run: Run) -> Run:
     if copies.is_empty():
         return run
     begins = run.work["start"].gather(copies["work"]).alias("begin")
-    calls = run.calls.select("row", "start", "kind", called_until="end").join(copies, on=["row", "start"], how="semi")
-    calls = calls.filter(pl.col("kind") == "cuda").unique(["row", "start"], keep="first", maintain_order=True)
-    called = copies.with_columns(begins).join(calls.drop("kind"), on=["row", "start"])
+    calls = _cuda_calls(run, copies.select("row", "start"))
+    called = copies.with_columns(begins).join(calls, on=["row", "start"])
     held = pl.col("called_until") - pl.col("begin") >= LEAST_HELD_SHARE * (pl.col("end") - pl.col("begin"))
     staged = called.filter(held, pl.col("called_until") < pl.col("end"))
     ends = run.work["end"].scatter(staged["work"].to_numpy(), staged["called_until"])
