@@ -94,8 +94,7 @@ def _awaited_streams(waits: pl.DataFrame, unrecorded: pl.DataFrame, streams: Str
     the default stream, and what is on no known device stand for all streams of their task.
     """
     whole = ("task", "row", "start", "end")
-    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
-    known = known.with_row_index("on").cast(pl.Int64)
+    known = streams.with_work.rename({"stream": "on"})
     one = (pl.col("kind") != HOST_WAIT_CONTEXT) & pl.col("on").is_between(0, known.height - 1)
     several = waits.filter(~one).join(known.drop("task"), on="on", how="left")
     both = [several.select(*whole, "device"), unrecorded.select(whole)]
@@ -186,7 +185,6 @@ def _last_before(run: Run, streams: Streams, calls: pl.DataFrame) -> pl.DataFram
     `work`: its index in Run.work; `done`: when it ends (ns); `device`: that of the stream. Streams without work by then
     are left out.
     """
-    known = pl.DataFrame({"task": pl.Series(streams.task, dtype=pl.Int64), "device": pl.Series(streams.device)})
-    on_streams = calls.join(known.with_row_index("on").cast(pl.Int64), on="task")
+    on_streams = calls.join(streams.with_work.rename({"stream": "on"}), on="task")
     last = launched_before(run, streams, on_streams, "on", "start").drop_nulls("work")
     return last.with_columns(done=run.work["end"].gather(last["work"]))

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.frames import Run, stream_of
-from nsys2prv.intervals.spans import Indices
 from nsys2prv.run.trace_rows import NO_ROW
 
 # In place of the stream of a row that is none.
@@ -15,11 +14,13 @@ NO_STREAM = -1
 
 
 class Streams(NamedTuple):
-    """Streams of a run: rows with their streams, and task and device of each with work; others have higher numbers."""
+    """Streams of a run: rows with their streams, and stream, task and device of those with work.
+
+    These have the numbers from 0 on, in order; others have higher ones.
+    """
 
     rows: pl.DataFrame
-    task: Indices
-    device: Indices
+    with_work: pl.DataFrame
 
     def of(self, rows: pl.Series) -> pl.Series:
         """Return the stream of each row; NO_STREAM for rows that are none."""
@@ -33,11 +34,10 @@ def streams_of(run: Run) -> Streams:
     numbered = rows.with_columns(stream=stream).sort("stream")
     waiting = pl.concat([run.waits[c] for c in ("stream", "record_stream")]).unique().sort().alias("row")
     idle = waiting.filter((waiting != NO_ROW) & ~waiting.is_in(numbered["row"].implode())).to_frame()
-    task, device = (
-        numbered.unique("stream", keep="first", maintain_order=True)[c].to_numpy() for c in ("task", "device")
-    )
-    added = idle.select("row", stream=pl.int_range(pl.len()) + len(task))
-    return Streams(pl.concat([numbered.select("row", "stream"), added.select("row", "stream")]), task, device)
+    with_work = numbered.unique("stream", keep="first", maintain_order=True).select("stream", "task", "device")
+    added = idle.select("row", stream=pl.int_range(pl.len()) + with_work.height)
+    every = pl.concat([numbered.select("row", "stream"), added])
+    return Streams(every, with_work.cast(pl.Int64))
 
 
 def work_of_streams(run: Run, streams: Streams) -> pl.DataFrame:

@@ -90,7 +90,7 @@ def test_streams_of_two_contexts_have_queues_of_their_own_and_lanes_of_a_stream_
     found = queues(run, ALL)
     assert found["stream"].to_list() == ["CUDA-D0.S7"] * len(waiting)
     assert found["longest"].to_list() == found["activities"].to_list() == waiting
-    assert len(streams_of(run).task) == len(waiting)
+    assert streams_of(run).with_work.height == len(waiting)
 
 
 def test_nccl_bandwidths_are_by_the_formulas_of_nccl_tests() -> None:
