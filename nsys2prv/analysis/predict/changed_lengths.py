@@ -81,6 +81,13 @@ def _scaled(lengths: Lengths, nodes: Indices, factor: float | Times) -> Lengths:
     return lengths._replace(along=along)
 
 
+def _scaled_edges(model: Model, lengths: Lengths, kind: EdgeKind, factor: float) -> Lengths:
+    """Scale the crossing edges of a kind."""
+    crossing, chosen = lengths.crossing.copy(), model.graph.edges.kind == kind
+    crossing[chosen] = _times(crossing[chosen] * factor)
+    return lengths._replace(crossing=crossing)
+
+
 def _times(lengths: npt.NDArray[np.floating[Any]]) -> Times:
     """Return lengths in whole ns. Raises UsageError where they add up to more than a replay can tell apart."""
     if np.abs(lengths).sum() > LONGEST_AXIS:
@@ -91,32 +98,26 @@ def _times(lengths: npt.NDArray[np.floating[Any]]) -> Times:
 
 def _transfer(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the time of collectives and messages after the last rank has come."""
-    crossing = lengths.crossing.copy()
-    moves = model.graph.edges.kind == EdgeKind.TRANSFER
-    crossing[moves] = _times(crossing[moves] * factor)
+    moved = _scaled_edges(model, lengths, EdgeKind.TRANSFER, factor)
     alone = end_node(np.flatnonzero((model.run.work["kind"] == NCCL).to_numpy()))
     exchanges = np.flatnonzero(model.graph.along == EdgeKind.EXCHANGE)
-    return _scaled(lengths._replace(crossing=crossing), np.concatenate([alone, exchanges]), factor)
+    return _scaled(moved, np.concatenate([alone, exchanges]), factor)
 
 
 def _launch(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the time in launching calls, and from a launch to the begin of its work."""
-    crossing = lengths.crossing.copy()
-    launches = model.graph.edges.kind == EdgeKind.LAUNCH
-    crossing[launches] = _times(crossing[launches] * factor)
+    launched = _scaled_edges(model, lengths, EdgeKind.LAUNCH, factor)
     nodes, calls = model.after_calls
     along = lengths.along.copy()
     spared = _times(calls * (1 - factor))
     along[nodes] = np.maximum(along[nodes] - spared, 0)
-    return Lengths(along, crossing)
+    return launched._replace(along=along)
 
 
 def _host(model: Model, lengths: Lengths, factor: float) -> Lengths:
     """Scale the work of hosts from one instant to the next, of one thread or of two that hand over to each other."""
-    crossing = lengths.crossing.copy()
-    handed = model.graph.edges.kind == EdgeKind.HANDOVER
-    crossing[handed] = _times(crossing[handed] * factor)
-    return _scaled(lengths._replace(crossing=crossing), np.flatnonzero(model.graph.along == EdgeKind.HOST), factor)
+    handed = _scaled_edges(model, lengths, EdgeKind.HANDOVER, factor)
+    return _scaled(handed, np.flatnonzero(model.graph.along == EdgeKind.HOST), factor)
 
 
 def _delay(model: Model, lengths: Lengths, factor: float) -> Lengths:
