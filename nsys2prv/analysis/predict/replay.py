@@ -67,12 +67,6 @@ def replay(joins: Joins, scenarios: Sequence[Callable[[], Lengths]]) -> Iterator
         yield _node_times(joins, scenario(), fork_delays[:, n])
 
 
-def narrow(lengths: Times) -> Times:
-    """Return lengths in half of the memory if they fit."""
-    fits = len(lengths) and np.iinfo(np.int32).min < lengths.min() and lengths.max() < np.iinfo(np.int32).max
-    return lengths.astype(np.int32) if fits else lengths
-
-
 def _since_begin(joins: Joins, lengths: Lengths) -> Times:
     """Return the sum of the lengths from the begin of a chain to each node, in the order of `joins.nodes`."""
     since = lengths.along[joins.nodes]

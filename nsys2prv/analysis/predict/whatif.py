@@ -16,7 +16,7 @@ from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.changed_lengths import changed_lengths, with_room
 from nsys2prv.analysis.predict.joins import find_joins
 from nsys2prv.analysis.predict.model import Model, ready_times
-from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, narrow, replay
+from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, replay
 from nsys2prv.intervals.spans import Times, first_of_equals
 from nsys2prv.model.schemas import to_schema
 
@@ -141,7 +141,7 @@ class _Scenarios:
 
     def __init__(self, model: Model, changes: Sequence[Sequence[Change]]) -> None:
         self.model, self.changes = model, changes
-        self.measured = Lengths(*map(narrow, measured_lengths(model.graph)))
+        self.measured = Lengths(*map(_narrow, measured_lengths(model.graph)))
         self.changed_work: dict[int, Times] = {}
         self.adapted_work: dict[int, Times] = {}
 
@@ -152,7 +152,7 @@ class _Scenarios:
             lengths = changed_lengths(self.model, lengths, change)
         work = self.model.graph.at_ends(lengths.along)
         if number not in self.changed_work:
-            self.changed_work[number] = narrow(work.copy())
+            self.changed_work[number] = _narrow(work.copy())
         if number in self.adapted_work:
             work[:] = self.adapted_work[number]
         return with_room(self.model.graph, self.measured, lengths)
@@ -200,6 +200,12 @@ def _beside(model: Model, kernels: Times, times: Times) -> Times:
     length = graph.at_ends(graph.time) - graph.at_begins(graph.time)
     slowed: Times = np.rint(kernels * model.slowdown.beside(waiting, transfer) / length).astype(np.int64)
     return slowed
+
+
+def _narrow(lengths: Times) -> Times:
+    """Return lengths in half of the memory if they fit."""
+    fits = len(lengths) and np.iinfo(np.int32).min < lengths.min() and lengths.max() < np.iinfo(np.int32).max
+    return lengths.astype(np.int32) if fits else lengths
 
 
 def _predicted(measured: pl.DataFrame, found: pl.DataFrame) -> pl.DataFrame:
