@@ -8,7 +8,8 @@ call in which every rank waits for messages after device work. `run/repeats.py` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
@@ -47,15 +48,20 @@ class Milestone(NamedTuple):
 
 
 class ReportRepeats(NamedTuple):
-    """Repeating work of one report (see Repeating), and what returns REPEATED_STEP of a milestone.
+    """Repeating work of one report: see Repeating. Processes are globalPids, times ns of the report's clock.
 
-    Processes are globalPids, times ns of the report's clock.
+    Its steps are in a file, if it has any: only those of one milestone are wanted, and a run may have thousands of
+    reports.
     """
 
     processes: tuple[int, ...]
     callers: tuple[int, ...]
     work: pl.DataFrame
-    steps: Callable[[Milestone], pl.DataFrame]
+    path: Path | None
+
+    def steps(self, milestone: Milestone) -> pl.DataFrame:
+        """Return REPEATED_STEP of a milestone."""
+        return pl.DataFrame(schema=REPEATED_STEP) if self.path is None else milestone.of(pl.read_ipc(self.path))
 
 
 def choose_milestone(work: pl.DataFrame, processes: Iterable[int], callers: Iterable[int]) -> Milestone | None:

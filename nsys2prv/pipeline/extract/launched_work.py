@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import polars as pl
 
@@ -21,8 +20,8 @@ from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.figure_window import WantedWindow
 from nsys2prv.run.milestone_kinds import CALLS_OF_MPI, LAUNCHED_WORK, OPTIMIZER, milestone_kind
-from nsys2prv.run.milestones import Milestone, ReportRepeats
-from nsys2prv.run.repeats import REPEATED_STEP, Repeating, repeating_work
+from nsys2prv.run.milestones import ReportRepeats
+from nsys2prv.run.repeats import Repeating, repeating_work
 from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.
@@ -37,22 +36,6 @@ _KEY = ["place", "start"]
 _POINT = ("start", "end", "place", "name", "bytes", "kind")
 
 
-class StoredSteps(NamedTuple):
-    """Work of one report that repeats: see Repeating. Its steps (ns, the report's clock) are in a file, if any.
-
-    Only those of one milestone are wanted, and a run may have thousands of reports.
-    """
-
-    processes: tuple[int, ...]
-    callers: tuple[int, ...]
-    work: pl.DataFrame
-    path: Path | None
-
-    def steps(self, milestone: Milestone) -> pl.DataFrame:
-        """Return REPEATED_STEP of a milestone."""
-        return pl.DataFrame(schema=REPEATED_STEP) if self.path is None else milestone.of(pl.read_ipc(self.path))
-
-
 def wanted_window(name: str, workers: Workers) -> WantedWindow:
     """Return the window of interest of a name, for which the workers look for work that repeats if they must."""
     return WantedWindow(name, partial(repeats_of_run, workers))
@@ -64,24 +47,23 @@ def repeats_of_run(workers: Workers, summaries: Sequence[Summary]) -> list[Repor
     The points of the device work, and of the lines from calls to it, must be stored.
     """
     stored = workers.map(partial(store_repeating, workers.folder), enumerate(summaries))
-    tracked = workers.progress.track("looking for iterations", stored, len(summaries))
-    return [ReportRepeats(one.processes, one.callers, one.work, one.steps) for one in tracked]
+    return list(workers.progress.track("looking for iterations", stored, len(summaries)))
 
 
 @on_polars_thread
-def store_repeating(folder: Path, report: tuple[int, Summary]) -> StoredSteps:
+def store_repeating(folder: Path, report: tuple[int, Summary]) -> ReportRepeats:
     """Find the work of a report, given its number, that repeats regularly; its steps go to a file in `folder`."""
     number, summary = report
     processes, callers, found, steps = _repeating(summary)
     if steps.is_empty():
-        return StoredSteps(processes, callers, found, None)
+        return ReportRepeats(processes, callers, found, None)
     path = folder / f"{number:05}.steps.arrow"
     try:
         with replacing(path) as beside:
             steps.write_ipc(beside)
     except OSError as error:
         raise not_written(folder, error) from None
-    return StoredSteps(processes, callers, found, path)
+    return ReportRepeats(processes, callers, found, path)
 
 
 def _repeating(summary: Summary) -> Repeating:
