@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,7 +28,6 @@ from nsys2prv.intervals.classes import load_rules
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.interning import STREAM
-from nsys2prv.model.limits import Limits
 from nsys2prv.model.metric_names import CLOCK, TENSOR, holds_any
 from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
@@ -135,45 +133,23 @@ def _extracted(
         if not in_memory:
             check_temporary(folder, paths, replace(selection, families=wanted.analyzed), INTERVAL_BYTES)
         stored = Storage("", folder, in_memory=in_memory)
-        whole_reports = partial(_whole_reports, stored=stored, wanted=wanted, drawing=drawing, limits=limits)
         with reading_workers(count, folder, execution) as workers:
-            extracted = _extract(paths, selection.families, whole_reports, workers, execution.keep_going)
+
+            def extract(families: Sequence[str], reports: Sequence[Path]) -> Extracted:
+                read = _families_to_extract(families)
+                parts = [
+                    [ReportPart(path, read, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
+                    for n, path in enumerate(reports)
+                ]
+                return extract_reports(parts, workers, execution.keep_going)
+
+            extracted = extract(selection.families, paths)
+            # Of reports with nothing of the default families, more of them.
+            more = families_to_draw(selection.families, extracted.summaries)
+            if more != selection.families:
+                again = extract(more, extracted.paths)
+                extracted = again._replace(failed=[*extracted.failed, *again.failed])
         yield extracted, workers
-
-
-def _whole_reports(
-    families: tuple[str, ...],
-    paths: Sequence[Path],
-    *,
-    stored: Storage,
-    wanted: Wanted,
-    drawing: Drawing,
-    limits: Limits,
-) -> list[list[ReportPart]]:
-    """Return the work of extracting reports, each as a single part."""
-    return [
-        [ReportPart(path, families, stored.named(f"{n:05}"), wanted, drawing, limits=limits)]
-        for n, path in enumerate(paths)
-    ]
-
-
-def _extract(
-    paths: Sequence[Path],
-    families: tuple[str, ...],
-    whole_reports: Callable[[tuple[str, ...], Sequence[Path]], list[list[ReportPart]]],
-    workers: Workers,
-    keep_going: bool,
-) -> Extracted:
-    """Extract reports, with more families if they have nothing of the default ones.
-
-    `whole_reports`: makes the work of extracting some families from reports.
-    """
-    first = extract_reports(whole_reports(_families_to_extract(families), paths), workers, keep_going)
-    more = families_to_draw(families, first.summaries)
-    if more == families:
-        return first
-    again = extract_reports(whole_reports(_families_to_extract(more), first.paths), workers, keep_going)
-    return again._replace(failed=[*first.failed, *again.failed])
 
 
 def _families_to_extract(families: Sequence[str]) -> tuple[str, ...]:
