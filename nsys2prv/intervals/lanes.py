@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from nsys2prv.intervals.nesting import nesting
-from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals
+from nsys2prv.intervals.spans import Indices, Mask, Times, first_of_equals, reach_so_far
 
 
 class LanedIntervals(NamedTuple):
@@ -63,26 +61,17 @@ def lanes(group: Indices, start: Times, end: Times, held: LanedIntervals | None 
 def _overlapping(group: Indices, start: Times, end: Times, held: LanedIntervals | None, number: int) -> Mask:
     """Mark intervals that overlap one that is held in their group and in lane `number`, where no two overlap."""
     found = np.zeros(len(start), dtype=bool)
-    for near, starts, ends in _held_near(group, start, held, number):
-        order = np.argsort(starts)
-        following = np.searchsorted(ends[order], start[near], side="right")
-        begins = np.append(starts[order], np.iinfo(np.int64).max)[following]
-        found[near] = begins < end[near]
-    return found
-
-
-def _held_near(
-    group: Indices, start: Times, held: LanedIntervals | None, number: int
-) -> Iterator[tuple[Indices, Times, Times]]:
-    """Yield each group held in lane `number`: the intervals that begin before its ends, and its starts and ends."""
     if held is None:
-        return
+        return found
     in_lane = held.lane == number
     for one in np.unique(held.group[in_lane]):
         here = in_lane & (held.group == one)
-        near = np.flatnonzero((group == one) & (start < held.end[here].max()))
-        if len(near):
-            yield near, held.start[here], held.end[here]
+        order = np.argsort(held.start[here])
+        starts, ends = held.start[here][order], held.end[here][order]
+        near = np.flatnonzero((group == one) & (start < ends.max()))
+        following = np.searchsorted(ends, start[near], side="right")
+        found[near] = np.append(starts, np.iinfo(np.int64).max)[following] < end[near]
+    return found
 
 
 def _crowded(group: Indices, start: Times, end: Times, held: LanedIntervals | None = None) -> Indices:
@@ -100,21 +89,12 @@ def _crowded(group: Indices, start: Times, end: Times, held: LanedIntervals | No
     order = order[np.argsort(group[order], kind="stable")]
     group, start, end = group[order], start[order], end[order]
     opens = np.ones(len(start), dtype=bool)
-    opens[1:] = (group[1:] != group[:-1]) | (start[1:] >= _reach(group, end)[:-1])
+    opens[1:] = (group[1:] != group[:-1]) | (start[1:] >= reach_so_far(group, end)[:-1])
     if opens.all():
         return np.zeros(0, dtype=np.int64)
     cluster = np.cumsum(opens) - 1
     crowded: Indices = order[np.bincount(cluster)[cluster] > 1]
     return crowded
-
-
-def _reach(group: Indices, end: Times) -> Times:
-    """Return latest end so far within each group of rows sorted by group: quick, since the groups are few."""
-    latest = np.empty_like(end)
-    borders = [0, *(np.flatnonzero(group[1:] != group[:-1]) + 1), len(group)]
-    for low, high in pairwise(borders):
-        latest[low:high] = np.maximum.accumulate(end[low:high])
-    return latest
 
 
 def _chain(group: Indices, start: Times, end: Times) -> Mask:

@@ -7,6 +7,7 @@ treat every group by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -117,7 +118,7 @@ def first_of_equals(values: npt.NDArray[np.integer[Any]]) -> Mask:
 def reach_before(group: Indices, end: Times) -> Times:
     """Return the latest end of the intervals before each one in its group; the least integer for the first.
 
-    Intervals come in order of start.
+    Intervals come in order of start. See reach_so_far for few groups, already in order.
     """
     order = np.argsort(group, kind="stable")
     group, end = group[order], end[order]
@@ -131,6 +132,18 @@ def reach_before(group: Indices, end: Times) -> Times:
     reach = np.empty(len(end), dtype=np.int64)
     reach[order] = np.where(opens, np.iinfo(np.int64).min, np.roll(end[by_end[highest]], 1))
     return reach
+
+
+def reach_so_far(group: Indices, end: Times) -> Times:
+    """Return the latest end of each interval and those before it in its group, which come one group after the other.
+
+    Quicker than reach_before where the groups are few.
+    """
+    latest = np.empty_like(end)
+    borders = [0, *(np.flatnonzero(group[1:] != group[:-1]) + 1), len(group)]
+    for low, high in pairwise(borders):
+        latest[low:high] = np.maximum.accumulate(end[low:high])
+    return latest
 
 
 def times_inside(spans: Sequence[Spans], start: Times, end: Times) -> npt.NDArray[np.float64]:
