@@ -76,10 +76,10 @@ def translate(
             publish(target, made.body, made.texts, stale=[target.other])
         counted = made.counts if made else count_rows(encoding, [])
         used = Used(temporary, peak_memory())
-    written = Written(target.prv if made else None, made.lines if made else 0, sizes, target.compress)
+    removed = dict(redaction.removed) if redaction else None
+    written = Written(target.prv if made else None, made.lines if made else 0, sizes, target.compress, removed)
     begin = stages.chosen_ns[0] if stages.chosen_ns else 0
-    result = translation_of(encoding, counted, written, used, stages.seconds, stages.failed, begin)
-    return result._replace(removed=dict(redaction.removed) if redaction else None, analysis=analysis)
+    return translation_of(encoding, counted, written, used, stages.seconds, stages.failed, begin, analysis)
 
 
 @contextmanager

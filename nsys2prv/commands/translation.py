@@ -27,12 +27,16 @@ class Used(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The written trace: its body (None after a dry run), its lines, the forecast bytes by family, and its form."""
+    """The written trace: its body (None after a dry run), its lines, the forecast bytes by family, and its form.
+
+    `removed`: names removed for sharing, and how often, if they were.
+    """
 
     prv: Path | None
     lines: int
     forecast: Mapping[str, int]
     compress: bool
+    removed: Mapping[str, int] | None
 
     @property
     def size(self) -> int:
@@ -72,9 +76,9 @@ class Translation(NamedTuple):
     messages: Mapping[str, int]
     failed: tuple[str, ...]
     used: Used
-    removed: Mapping[str, int] | None = None
-    analysis: Analysis | None = None
-    defects: tuple[Defect, ...] = ()
+    removed: Mapping[str, int] | None
+    analysis: Analysis | None
+    defects: tuple[Defect, ...]
 
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
@@ -119,6 +123,7 @@ def translation_of(
     seconds: Mapping[str, float],
     failed: Sequence[ReportError],
     begin: int,
+    analysis: Analysis | None,
 ) -> Translation:
     """Make the result from the input of encoding, the counts of rows, and the trace. `begin`: `begin_ns` of it."""
     plan, matched = encoding.plan, encoding.matches.counts
@@ -148,6 +153,8 @@ def translation_of(
         losses=_diagnostics(plan),
         failed=tuple(map(str, failed)),
         used=used,
+        removed=written.removed,
+        analysis=analysis,
         defects=find_defects(plan.summaries),
     )
 
