@@ -87,12 +87,6 @@ def _versioned(name: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else (name, 1)
 
 
-def missing_columns(present: Iterable[str], table: Table) -> list[str]:
-    """Return the needed columns that an export's table lacks."""
-    held = set(present)
-    return [n for n, c in table.columns.items() if c.required and not held & {n, *c.aliases}]
-
-
 def held_columns(present: Iterable[str], wanted: Mapping[str, Column]) -> HeldColumns:
     """Return the wanted columns that an export has: name -> (name in the export, declaration)."""
     held = set(present)

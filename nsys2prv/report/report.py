@@ -20,7 +20,6 @@ from nsys2prv.report.declaration import (
     HeldColumns,
     Table,
     held_columns,
-    missing_columns,
     names_in_export,
 )
 from nsys2prv.report.diagnostics import diagnostic_texts
@@ -76,11 +75,14 @@ class Report:
 
     def missing(self, table: Table) -> list[str]:
         """Return the needed columns that the export's table lacks."""
-        return missing_columns(self.tables.columns(self._names[table.name]), table)
+        return self._not_held(table, {n: c for n, c in table.columns.items() if c.required})
 
     def lacking(self, table: Table, columns: Iterable[str]) -> list[str]:
         """Return those of some columns that all known versions have, and the export's table lacks."""
-        wanted = {n: table.columns[n] for n in columns if table.columns[n].expected}
+        return self._not_held(table, {n: table.columns[n] for n in columns if table.columns[n].expected})
+
+    def _not_held(self, table: Table, wanted: Mapping[str, Column]) -> list[str]:
+        """Return those of some columns that the export's table lacks."""
         held = self._held_columns(table, wanted)
         return [n for n in wanted if n not in held]
 
