@@ -111,10 +111,9 @@ def export(report: Path, nsys: Path | None) -> Path:
         where = f" at {nsys}" if nsys else ""
         install = "install Nsight Systems and put `nsys` on PATH (or use --nsys, NSYS_HOME), or "
         if found := _beside(report):
-            if not _is_whole(found[0]):
-                cause = f"{found[0].name} beside it may lack tables, and no `nsys` was found{where} to export it again"
-                raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
-            cause = f"is newer than {found[0].name} beside it, and no `nsys` was found{where} to export it again"
+            name = found[0].name
+            state = f"is newer than {name} beside it" if _is_whole(found[0]) else f"{name} beside it may lack tables"
+            cause = f"{state}, and no `nsys` was found{where} to export it again"
             raise ReportError(report, cause, f"{install}give {found[0]} itself if it is all of this report")
         raise ReportError(
             report, f"needs `nsys` to be exported, and none was found{where}", f"{install}export it to SQLite first"
