@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.payloads import PAYLOAD_KEYS, UNREAD, Field, payload_fields
+from nsys2prv.families.payloads import PAYLOAD_KEYS, UNREAD, Field, json_texts, payload_fields
 from nsys2prv.families.relations import ranges
 from nsys2prv.report import schema
 from nsys2prv.report.tables import ReadTable
@@ -81,8 +81,7 @@ def _candidates(events: pl.DataFrame, read: ReadTable, strings: pl.DataFrame) ->
     if own.is_empty():
         return own
     patterns = [pattern for name in _TELLING for pattern in FIELDS[name].patterns]
-    texts = own.select("jsonText", id="jsonTextId").join(strings, on="id", how="left", maintain_order="left")
-    json = texts.select(json=pl.coalesce("jsonText", "text"))
+    json = json_texts(own, strings)
     distinct = json.unique().drop_nulls()
     telling = distinct.filter(pl.col("json").str.contains("|".join(f'"{pattern}"' for pattern in patterns)))["json"]
     names = read(schema.PAYLOAD_ENTRIES)["name"].unique()

@@ -72,8 +72,7 @@ def payload_fields(
 
     UNREAD is the number of fields that cannot be read, or 1 for binary data of an unknown schema.
     """
-    texts = events.select("jsonText", id="jsonTextId").join(strings, on="id", how="left", maintain_order="left")
-    found = _from_json(texts.select(json=pl.coalesce("jsonText", "text")), fields)
+    found = _from_json(json_texts(events, strings), fields)
     # nsys exports most payloads in both forms; the text is the quicker one.
     no_text = found.select(pl.all_horizontal(pl.col(*fields).is_null())).to_series()
     blobs = events["binaryData"].zip_with(no_text, pl.Series([None], dtype=pl.Binary))
@@ -82,6 +81,12 @@ def payload_fields(
         both = [found[name].fill_null(binary[name]) for name in fields]
         found = pl.DataFrame([*both, found[UNREAD] + binary[UNREAD]])
     return found
+
+
+def json_texts(events: pl.DataFrame, strings: pl.DataFrame) -> pl.DataFrame:
+    """Return `json`: the payload of each event (with JSON_COLUMNS) as text; null: it has none."""
+    texts = events.select("jsonText", id="jsonTextId").join(strings, on="id", how="left", maintain_order="left")
+    return texts.select(json=pl.coalesce("jsonText", "text"))
 
 
 def _from_json(texts: pl.DataFrame, fields: Mapping[str, Field]) -> pl.DataFrame:

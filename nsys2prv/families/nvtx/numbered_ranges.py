@@ -26,8 +26,7 @@ def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame,
     """Return the candidates of the slices so far and of one more.
 
     `events`: push/pop ranges (see `relations.ranges`); `work`: device activity with its call, of this slice (see
-    `projection.launched_work`); `last`: time at which open ranges end (ns; it does not matter if
-    none is open).
+    `projection.launched_work`); `last`: time at which open ranges end (ns), which does not matter if none is open.
     """
     # As drawn: what ends before it begins lasts 1 ns.
     end = end_of(pl.col("end").fill_null(last))

@@ -10,6 +10,7 @@ from nsys2prv.families.calls import on_threads
 from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.host.stacks import depth_labels
 from nsys2prv.families.nvtx_counts import nvtx_counts
+from nsys2prv.families.payloads import json_texts
 from nsys2prv.families.relations import (
     NVTX_READS,
     PYTHON_DOMAINS,
@@ -44,10 +45,8 @@ def _frames(source: Source, state: None) -> Frames[None]:
 
 def with_stacks(source: Source, samples: pl.DataFrame) -> pl.DataFrame:
     """Return those of some samples whose stack can be read, with `id`, their row, `Thread state` and `Frames`."""
-    strings = source.report.strings.rename({"id": "jsonTextId", "text": "json"})
-    texts = samples.join(strings, on="jsonTextId", how="left", maintain_order="left")
-    payloads = decoded(texts.select(pl.coalesce("jsonText", "json")).to_series(), _PAYLOAD)
-    stacks = texts.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
+    payloads = decoded(json_texts(samples, source.report.strings)["json"], _PAYLOAD)
+    stacks = samples.with_columns(stack=payloads.struct.unnest().select(pl.coalesce(pl.all())).to_series())
     read = stacks.drop_nulls("stack")
     source.tally.count(Loss.NO_PYTHON_STACK, stacks.height - read.height)
     return read.with_columns(pl.col("stack").struct.unnest()).with_row_index("id")
