@@ -19,31 +19,28 @@ from nsys2prv.report import schema
 GRAPH_VALUES = {95: 1, 96: 2, 94: 3}
 NODE_CREATED, NODE_CLONED = 4, 5
 ATTRIBUTE_TYPES = (types.GRAPH_ID, types.GRAPH_EXEC, types.GRAPH_NODE, types.GRAPH_ORIGINAL)
-_COLUMNS = ("start", "globalTid", "value", *(t.key for t in ATTRIBUTE_TYPES))
 
 
 def _events(source: Source) -> pl.DataFrame:
     """Return records of both tables: start, globalTid, value, and a column an attribute."""
-    none = pl.lit(None, pl.Int64)
-    graphs = source.table(schema.GRAPH_EVENTS).select(
-        "start",
-        "globalTid",
-        pl.col("eventClass").replace_strict(GRAPH_VALUES, default=GRAPH_VALUES[95], return_dtype=pl.Int64),
-        pl.col("graphId"),
-        pl.col("graphExecId"),
-        none.alias("node"),
-        pl.col("originalGraphId"),
+    class_value = pl.col("eventClass").replace_strict(GRAPH_VALUES, default=GRAPH_VALUES[95], return_dtype=pl.Int64)
+    node_value = pl.when(pl.col("originalGraphNodeId").is_null()).then(NODE_CREATED).otherwise(NODE_CLONED)
+    tables = (
+        (schema.GRAPH_EVENTS, class_value, ("graphId", "graphExecId", None, "originalGraphId")),
+        (schema.GRAPH_NODE_EVENTS, node_value.cast(pl.Int64), (None, None, "graphNodeId", "originalGraphNodeId")),
     )
-    nodes = source.table(schema.GRAPH_NODE_EVENTS).select(
-        "start",
-        "globalTid",
-        pl.when(pl.col("originalGraphNodeId").is_null()).then(NODE_CREATED).otherwise(NODE_CLONED).cast(pl.Int64),
-        none.alias("graph"),
-        none.alias("exec"),
-        pl.col("graphNodeId"),
-        pl.col("originalGraphNodeId"),
+    return pl.concat(
+        source.table(table).select(
+            "start",
+            "globalTid",
+            value.alias("value"),
+            *(
+                (pl.col(column) if column else pl.lit(None, pl.Int64)).alias(t.key)
+                for column, t in zip(columns, ATTRIBUTE_TYPES, strict=True)
+            ),
+        )
+        for table, value, columns in tables
     )
-    return pl.concat(f.rename(dict(zip(f.columns, _COLUMNS, strict=True))) for f in (graphs, nodes))
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
