@@ -48,17 +48,14 @@ def _count_odd(source: Source, switches: pl.DataFrame) -> None:
 def _names(source: Source, spans: pl.DataFrame) -> pl.Series:
     """Return `program pid, context n` of each span."""
     programs = {p.global_pid: p.name.rsplit("/", 1)[-1] for p in source.report.identity.processes}
-    texts = {
-        (process, context): f"{programs.get(process or 0, 'process')} {pid_of(process or 0)}, context {context}"
-        for process, context in spans.select("globalPid", "contextId").unique().rows()
-    }
-    keys = pl.DataFrame(
-        [(process, context, text) for (process, context), text in texts.items()],
-        schema={"globalPid": pl.Int64(), "contextId": pl.Int64(), "text": pl.String()},
-        orient="row",
-    )
     key = ["globalPid", "contextId"]
-    return spans.select(key).join(keys, on=key, how="left", nulls_equal=True, maintain_order="left")["text"]
+    distinct = spans.select(key).unique()
+    texts = [
+        f"{programs.get(process or 0, 'process')} {pid_of(process or 0)}, context {context}"
+        for process, context in distinct.rows()
+    ]
+    named = distinct.with_columns(text=pl.Series(texts, dtype=pl.String))
+    return spans.select(key).join(named, on=key, how="left", nulls_equal=True, maintain_order="left")["text"]
 
 
 FAMILY = Family(
