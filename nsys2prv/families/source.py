@@ -230,8 +230,7 @@ class Source:
 
         Intervals of one stream and event type that cross, instead of nesting, go to a further lane.
         """
-        place = self.places.in_lanes(frame["place"], pl.repeat(0, frame.height, dtype=pl.Int64, eager=True))
-        return self._nested(place, frame, attributes)
+        return self._nested(self.places.in_first_lane(frame["place"]), frame, attributes)
 
     def _nested(self, place: pl.Series, frame: pl.DataFrame, attributes: tuple[str, ...]) -> Intervals:
         """Make intervals on places. Intervals that cross go to further lanes."""

@@ -103,6 +103,10 @@ class Places:
         known = list(self._numbers)
         return self._ids(known[pair // width]._replace(lane=pair % width) for pair in pairs.to_list()).gather(at)
 
+    def in_first_lane(self, places: pl.Series) -> pl.Series:
+        """Number the same threads or streams, each in its first lane."""
+        return self.in_lanes(places, pl.repeat(0, len(places), dtype=pl.Int64, eager=True))
+
     def gpus(self, numbers: pl.Series, sampler: str) -> pl.Series:
         """Number GPUs by the host's own number of them."""
         numbers, at = distinct_of(numbers.cast(pl.Int64))

@@ -92,10 +92,9 @@ def _rows(source: Source, events: pl.DataFrame) -> pl.DataFrame:
 def _kernels(source: Source) -> pl.DataFrame:
     """Return NCCL's kernels of a slice: process, place, stream (the first of its places), began, ended, device."""
     kernels = chosen_kernels(source, nccl=True)
-    first = source.places.in_lanes(kernels["place"], pl.repeat(0, kernels.height, dtype=pl.Int64, eager=True))
     return kernels.select(
         "place",
-        first.alias("stream"),
+        source.places.in_first_lane(kernels["place"]).alias("stream"),
         process=process_of(pl.col("globalPid")),
         began="start",
         ended=end_of(),

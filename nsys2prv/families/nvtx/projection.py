@@ -56,8 +56,7 @@ def launched_work(source: Source) -> pl.DataFrame:
         )
         for t in DEVICE_TABLES
     ).drop_nulls("caller")
-    first_lane = pl.repeat(0, work.height, dtype=pl.Int64, eager=True)
-    return work.with_columns(source.places.in_lanes(work["place"], first_lane).alias("place"))
+    return work.with_columns(source.places.in_first_lane(work["place"]).alias("place"))
 
 
 def project(
