@@ -165,11 +165,8 @@ def chosen_reduction(
     min_duration: str | None = None, metrics_every: str | None = None, merge_streams: bool = False
 ) -> Reduction:
     """Return the reduction that these options choose. Raises UsageError."""
-    least, every = (
-        parse_time("--min-duration", min_duration or "0"),
-        parse_time("--metrics-every", metrics_every or "0"),
-    )
-    return Reduction(least, every, merge_streams)
+    least = parse_time("--min-duration", min_duration or "0")
+    return Reduction(least, parse_time("--metrics-every", metrics_every or "0"), merge_streams)
 
 
 def spell_reduction(reduction: Reduction) -> Iterator[str]:
