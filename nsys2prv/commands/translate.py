@@ -27,7 +27,7 @@ from nsys2prv.pipeline.workers.memory import peak_memory, within_memory
 from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.workers.worker_map import process_count, worker_map
 from nsys2prv.pipeline.write.body import write_windows
-from nsys2prv.pipeline.write.comments import comment_text
+from nsys2prv.pipeline.write.comments import comment_text, given_options
 from nsys2prv.pipeline.write.files import Target, end_member, open_body, publish, scratch
 from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.pipeline.write.side_files import side_files
@@ -192,9 +192,7 @@ def _write(
         written = list(workers.progress.track("writing", windows, len(encoding.windows)))
         rows = count_rows(encoding, [*merged, *written])
         end_member(sink)
-        given, public = stages.request.given, stages.request.writing.public_types
-        comments = comment_text(
-            plan, stages.selection, given, public, stages.chosen_ns, rows.dropped, rows.off, stages.failed
-        )
-        sink.write((redaction.values(comments) if redaction else comments).encode())
+        given = given_options(stages.selection, stages.request.given, stages.request.writing.public_types)
+        comments = comment_text(plan, given, stages.chosen_ns, rows.dropped, rows.off, stages.failed, redaction)
+        sink.write(comments.encode())
     return sum(window.lines for window in written), rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from contextlib import closing
@@ -11,8 +12,12 @@ import pytest
 from runs import SAMPLES, Command, records
 
 import nsys2prv
+from nsys2prv.model.event_types import EVENT_TYPES, KERNEL, MEMORY
+from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.write.redact import HOST_NAMES, PATHS, REPORT_NAMES, SECRETS, USER_NAMES, Redaction
 
+ONE = nsys2prv.Execution(jobs=1)
+OWN = EVENT_TYPES.values()
 HOST, USER, SECRET = "gpu17.cluster.example.org", "mcurie", "hunter2-Zq8"
 TEXTS = {
     "/home/mcurie/radium/train.py:31 step": "train.py:31 step",
@@ -76,10 +81,8 @@ def test_no_name_is_left_in_any_file_and_all_else_is(report: Path, tmp_path: Pat
     open_, shared = tmp_path / "open", tmp_path / "shared"
     open_.mkdir()
     shared.mkdir()
-    before = nsys2prv.translate(report, open_ / "trace", execution=nsys2prv.Execution(jobs=1))
-    after = nsys2prv.translate(
-        report, shared / "trace", execution=nsys2prv.Execution(jobs=1), writing=nsys2prv.TraceOutput(redact=True)
-    )
+    before = nsys2prv.translate(report, open_ / "trace", execution=ONE)
+    after = nsys2prv.translate(report, shared / "trace", execution=ONE, writing=nsys2prv.TraceOutput(redact=True))
     written = {p.name: p.read_text() for p in shared.iterdir()}
     assert {(n, file) for file, text in written.items() for n in NAMES if n in text} == set()
     assert records(open_ / "trace.prv") == records(shared / "trace.prv")
@@ -101,6 +104,51 @@ def test_reports_that_cannot_be_read_are_not_named(report: Path, tmp_path: Path)
     )
     comments = [line for line in (tmp_path / "trace.prv").read_text().splitlines() if "left out: the file" in line]
     assert comments == ["# input report2.sqlite left out: the file is truncated"]
+
+
+def test_names_that_are_words_of_ours_leave_figures_and_labels(saxpy: Path, tmp_path: Path) -> None:
+    """A report called `0`, a user called `CUDA` and a host called `clock`: cfgs find event types by label."""
+    path = shutil.copy(saxpy, tmp_path / "0.sqlite")
+    with closing(sqlite3.connect(path, isolation_level=None)) as changed:
+        changed.execute("UPDATE TARGET_INFO_SYSTEM_ENV SET value = 'clock' WHERE name = 'Hostname'")
+        changed.execute(
+            "INSERT INTO META_DATA_CAPTURE(name, value) VALUES ('PROCESS_0:ENVIRONMENT_VARIABLE', 'USER=CUDA')"
+        )
+    for redact in (False, True):
+        made = nsys2prv.translate(
+            path, tmp_path / f"{redact}", writing=nsys2prv.TraceOutput(redact=redact), execution=ONE
+        )
+    assert made.removed is not None
+    given, redacted = ((tmp_path / f"{redact}.prv").read_text().splitlines() for redact in (False, True))
+    assert [line.replace("input 0: host clock,", "input report1: host host1,") for line in given] == redacted
+    assert made.removed[REPORT_NAMES] == 3, "in a comment, and twice in OUT.align.json"
+    assert event_types(tmp_path / "True.pcf") == event_types(tmp_path / "False.pcf")
+    clock = json.loads((tmp_path / "True.align.json").read_text())
+    assert clock["reference"] == clock["reports"][0]["name"] == "report1"
+
+
+def event_types(pcf: Path) -> list[str]:
+    """The lines that name our event types."""
+    return [line for line in pcf.read_text().splitlines() if any(line.endswith(f"    {t.label}") for t in OWN)]
+
+
+def test_files_that_are_called_as_a_report_are_not_named_in_comments() -> None:
+    redaction = Redaction({}, {"radium": ("report1", REPORT_NAMES)})
+    assert (
+        redaction.comment("--ncu 0=radium.ncu-rep, radium 2.radium.x") == "--ncu 0=report1.ncu-rep, radium 2.radium.x"
+    )
+
+
+def test_values_that_we_list_keep_their_labels() -> None:
+    redaction = Redaction({"Idle": ("user1", USER_NAMES), "step": ("user2", USER_NAMES)}, {})
+    kernels = PcfType(KERNEL.number, KERNEL.label, {0: KERNEL.ended, 1: "step", 2: "Idle"})
+    ranges = PcfType(9600, "NVTX step", {1: "Idle"})
+    operations = PcfType(MEMORY.number, MEMORY.label, MEMORY.values)
+    assert redaction.types([kernels, ranges, operations]) == [
+        kernels._replace(values={0: "Idle", 1: "user2", 2: "Idle"}),
+        ranges._replace(label="NVTX user2", values={1: "user1"}),
+        operations,
+    ]
 
 
 def test_a_batch_shares_no_more(report: Path, cli: Command, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Redaction of a trace's texts: names of hosts and users, folders of paths, secrets of the environment.
+"""Redaction of a trace's texts: names of hosts, users and reports, folders of paths, secrets of the environment.
 
-It works on texts as they are written: numbers, times and labels' numbers are those of the trace without it.
+It works on the texts that reports brought: our own words, numbers and times are those of the trace without it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from pathlib import Path
 
 from nsys2prv.errors import ReportError
+from nsys2prv.model.event_types import EVENT_TYPES
+from nsys2prv.paraver.labels import PcfType
 from nsys2prv.report.discover import without_ending
 from nsys2prv.report.identity import Identity
+from nsys2prv.run.clocks.alignment import Alignment, ReportClock
 from nsys2prv.run.plan import Plan
 
 HOST_NAMES, USER_NAMES, REPORT_NAMES, PATHS, SECRETS = (
@@ -56,11 +59,25 @@ def _path_pattern() -> re.Pattern[str]:
     )
 
 
+# Cfgs find our event types by label.
+_OWN_TYPES = {event_type.label: event_type for event_type in EVENT_TYPES.values()}
+
+
+def _any(names: Iterable[str]) -> str:
+    """Return the pattern of any of some names, the longest first."""
+    return f"(?:{'|'.join(re.escape(name) for name in sorted(names, key=lambda name: (-len(name), name)))})"
+
+
+def _word(names: Iterable[str]) -> str:
+    """Return the pattern of any of some names as a word."""
+    return f"(?<![A-Za-z0-9]){_any(names)}(?![A-Za-z0-9])"
+
+
 @dataclass
 class Redaction:
     """Texts to remove, and counts of their removals."""
 
-    # Name -> its replacement, and its kind. Names of reports are kept apart: they may be any word.
+    # Name -> its replacement, and its kind. Names of reports are kept apart: they may be any word or number.
     names: Mapping[str, tuple[str, str]]
     reports: Mapping[str, tuple[str, str]]
     # Names of folders with spaces: without them nobody knows where the path begins in `load My Data/x.bin`.
@@ -81,16 +98,39 @@ class Redaction:
         return cls(names, _numbered(REPORT_NAMES, "report", reports), folders)
 
     def text(self, text: str) -> str:
-        """Redact a text of labels."""
-        return _path_pattern().sub(self._path, self._named(self._joined(text), self.names))
+        """Redact a text that reports brought, such as a label."""
+        return _path_pattern().sub(self._path, self._named(self._joined(text), _word(self.names), self.names))
 
-    def values(self, found: Any) -> Any:
-        """Redact all texts within lists and mappings, names of reports included."""
-        if isinstance(found, str):
-            return self.text(self._named(found, self.reports))
-        if isinstance(found, Mapping):
-            return {key: self.values(value) for key, value in found.items()}
-        return [self.values(value) for value in found] if isinstance(found, list | tuple) else found
+    def report(self, name: str) -> str:
+        """Redact the name of a report, with or without an ending."""
+        own = name if name in self.reports else without_ending(Path(name)).name
+        other, kind = self.reports[own]
+        self.removed[kind] += 1
+        return other + name.removeprefix(own)
+
+    def comment(self, text: str) -> str:
+        """Redact a text of the comments, names of files that are called as a report included."""
+        return self.text(self._named(text, rf"(?<![\w.]){_any(self.reports)}(?=\.[A-Za-z])", self.reports))
+
+    def types(self, types: Iterable[PcfType]) -> list[PcfType]:
+        """Redact the labels of event types; of our own types only those of values that reports brought."""
+        return [self._type(one) for one in types]
+
+    def _type(self, one: PcfType) -> PcfType:
+        own = _OWN_TYPES.get(one.label)
+        listed = {own.ended, *own.values.values()} if own else ()
+        label = one.label if own else self.text(one.label)
+        values = {n: text if text in listed else self.text(text) for n, text in one.values.items()}
+        return one._replace(label=label, values=values)
+
+    def clock(self, clock: ReportClock) -> ReportClock:
+        """Redact the names of report and host."""
+        return clock._replace(name=self.report(clock.name), host=self.text(clock.host))
+
+    def alignment(self, alignment: Alignment) -> Alignment:
+        """Redact the names of reports and hosts."""
+        reports = tuple(map(self.clock, alignment.reports))
+        return alignment._replace(reference=self.report(alignment.reference), reports=reports)
 
     def _joined(self, text: str) -> str:
         """Return the text with the names of known folders as single words."""
@@ -98,19 +138,15 @@ class Redaction:
             text = re.sub(rf"{re.escape(folder)}(?=[/\\])", folder.replace(" ", "_"), text)
         return text
 
-    def _named(self, text: str, names: Mapping[str, tuple[str, str]]) -> str:
-        """Return a text with names replaced, each by (its substitute, its kind), and count them."""
-        if not names:
-            return text
+    def _named(self, text: str, pattern: str, names: Mapping[str, tuple[str, str]]) -> str:
+        """Return a text with what matches replaced by the substitute of that name, and count them by kind."""
 
         def instead(found: re.Match[str]) -> str:
             other, kind = names[found[0]]
             self.removed[kind] += 1
             return other
 
-        longest_first = sorted(names, key=lambda name: (-len(name), name))
-        words = "|".join(map(re.escape, longest_first))
-        return re.sub(rf"(?<![A-Za-z0-9])(?:{words})(?![A-Za-z0-9])", instead, text)
+        return re.sub(pattern, instead, text) if names else text
 
     def _path(self, found: re.Match[str]) -> str:
         self.removed[PATHS] += 1

@@ -16,14 +16,19 @@ from nsys2prv.pipeline.write.redact import Redaction
 def side_files(encoding: EncodingInput, target: Target, redaction: Redaction | None) -> dict[Path, str]:
     """Return the text of each file by its path, without what `redaction` removes."""
     plan = encoding.plan
-    pcf, row, clocks = _pcf(encoding), plan.row, plan.alignment.to_json()
+    types, row, alignment = _event_types(encoding), plan.row, plan.alignment
     if redaction is not None:
-        pcf, row, clocks = redaction.text(pcf), redaction.text(row), redaction.values(clocks)
-    return {target.pcf: pcf, target.row: row, target.alignment: json.dumps(clocks, indent=2) + "\n"}
+        types, row, alignment = redaction.types(types), redaction.text(row), redaction.alignment(alignment)
+    with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
+    return {
+        target.pcf: pcf_text(types, STATES if with_states else None),
+        target.row: row,
+        target.alignment: json.dumps(alignment.to_json(), indent=2) + "\n",
+    }
 
 
-def _pcf(encoding: EncodingInput) -> str:
-    """Return the text of the PCF: event types of the reports, then those of the whole run."""
+def _event_types(encoding: EncodingInput) -> list[PcfType]:
+    """Return the event types of the PCF: those of the reports, then those of the whole run."""
     plan = encoding.plan
     event_types = [*plan.numbering.pcf, *(event_type for one in encoding.run_events for event_type in one.event_types)]
     if encoding.estimates is not None and encoding.estimates.kernels > 0:
@@ -36,5 +41,4 @@ def _pcf(encoding: EncodingInput) -> str:
     factors = {0: EFFICIENCY_FACTOR.ended, **EFFICIENCY_FACTOR.values}
     event_types.append(PcfType(EFFICIENCY_FACTOR.number, EFFICIENCY_FACTOR.label, factors))
     event_types.append(PcfType(NOTHING.number, NOTHING.label))
-    with_states = any(spill.kind == "states" for summary in plan.summaries for spill in summary.spills)
-    return pcf_text(event_types, STATES if with_states else None)
+    return event_types
