@@ -400,6 +400,7 @@ def test_only_what_nobody_uses_is_swept(tmp_path: Path) -> None:
     for name in (f".a.{gone.pid}.partial", f".b.{os.getppid()}.partial", f".c.{gone.pid}.partial", ".d.partial"):
         (tmp_path / name).mkdir()
     (tmp_path / f".e.{gone.pid}.partial.sqlite").touch()
+    (tmp_path / f".h.{gone.pid}-2.partial").touch()
     (tmp_path / f".g_pqtdir.{gone.pid}.partial_pqtdir").mkdir()
     (tmp_path / "f.1.partial").touch()
     with held(tmp_path / f".c.{gone.pid}.partial"):
@@ -407,6 +408,7 @@ def test_only_what_nobody_uses_is_swept(tmp_path: Path) -> None:
             f".a.{gone.pid}.partial",
             f".e.{gone.pid}.partial.sqlite",
             f".g_pqtdir.{gone.pid}.partial_pqtdir",
+            f".h.{gone.pid}-2.partial",
         }
     assert {p.name for p in sweep(tmp_path)} == {f".c.{gone.pid}.partial"}, "its lock is free now"
     assert len(left_in(tmp_path)) == 3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import sqlite3
 from pathlib import Path
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
-from runs import SAMPLES
+from runs import SAMPLES, left_in
 
 import nsys2prv
 
@@ -39,6 +41,19 @@ def test_its_frames_hold_the_rows_of_the_reports() -> None:
         assert sorted(run.kernels["rank"].unique()) == [0, 1, 2, 3]
         assert set(run.calls["kind"].unique()) >= {"cuda", "synchronization"}
         assert set(run.messages["kind"].unique()) == {"collective"}
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_two_runs_with_one_folder_of_intermediate_files(
+    locks: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not locks:
+        monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError))
+    execution = nsys2prv.Execution(jobs=1, spill_dir=tmp_path)
+    with nsys2prv.load(GPT, execution=execution) as first, nsys2prv.load(GPT, execution=execution) as second:
+        assert first.samples("sms active").equals(second.samples("sms active"))
+        assert len(left_in(tmp_path)) == 2
+    assert left_in(tmp_path) == []
 
 
 def test_samples_are_those_of_the_reports() -> None:

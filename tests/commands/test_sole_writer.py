@@ -18,6 +18,7 @@ from runs import left_in
 import nsys2prv
 from nsys2prv.errors import UsageError
 from nsys2prv.pipeline.workers.partial_files import LOCK, first_maker, held, partial_path, sweep
+from nsys2prv.pipeline.write.files import scratch
 
 # Holds an intermediate folder of the trace `trace` in the current folder, until its input ends.
 OTHER = """
@@ -49,10 +50,20 @@ def test_the_later_of_two_translations_to_one_output_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=rf"trace: process {other.pid} is writing this trace; wait for it"):
         nsys2prv.translate(saxpy, tmp_path / "trace", execution=ONE)
-    assert left_in(tmp_path) == [f".trace.{other.pid}.partial"]
+    assert left_in(tmp_path) == [f".trace.{other.pid}-1.partial"]
     nsys2prv.translate(saxpy, tmp_path / "trace2", execution=ONE)
     other.communicate()
     nsys2prv.translate(saxpy, tmp_path / "trace", execution=ONE)
+
+
+def test_the_later_of_two_in_one_process_is_refused(tmp_path: Path) -> None:
+    with (
+        scratch(tmp_path / "trace", alone=True),
+        pytest.raises(UsageError, match=f"process {os.getpid()} is writing"),
+        scratch(tmp_path / "trace", alone=True),
+    ):
+        pass
+    assert left_in(tmp_path) == []
 
 
 def test_a_folder_that_a_sweep_removes_before_it_is_locked_is_made_again(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Intermediate files, named `.NAME.PID.partial`. Later runs remove those of killed processes."""
+"""Intermediate files, named `.NAME.PID-NUMBER.partial`. Later runs remove those of killed processes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
 from nsys2prv.errors import Nsys2prvError, OutputError
 
 LOCK = "lock"
-_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)\.partial(\.\w+|_pqtdir|_arwdir)?")
+_LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)(-\d+)?\.partial(\.\w+|_pqtdir|_arwdir)?")
+_NUMBERS = count(1)
+# Folders that this process holds: where there are no locks, its own process id does not tell.
+_HELD: set[Path] = set()
 
 
 def partial_path(target: Path) -> Path:
-    """Return the path under which this process writes a file that it will move to `target`."""
-    return target.with_name(f".{target.name}.{os.getpid()}.partial")
+    """Return a new path under which this process writes a file that it will move to `target`."""
+    return target.with_name(f".{target.name}.{os.getpid()}-{next(_NUMBERS)}.partial")
 
 
 @contextmanager
@@ -71,9 +75,11 @@ def reading(path: Path) -> Iterator[None]:
 def held(folder: Path) -> Iterator[None]:
     """Mark an intermediate folder as in use while the context lasts and this process lives."""
     descriptor = _lock(folder)
+    _HELD.add(folder)
     try:
         yield
     finally:
+        _HELD.discard(folder)
         if descriptor is not None:
             os.close(descriptor)
 
@@ -128,9 +134,9 @@ def sweep(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def first_maker(folder: Path) -> int | None:
-    """Return another process that began before this one to make the same file as a folder; None if this one is first.
+    """Return the process that began before `folder` to make the same file in another folder; None if this is the first.
 
-    A process that called `claim` is the first. Of two that begin at once, both find the same one to be the first.
+    A folder of `claim` is the first. Of two that begin at once, both find the same one to be the first.
     """
     own = _LEFT.fullmatch(folder.name)
     assert own
@@ -138,12 +144,11 @@ def first_maker(folder: Path) -> int | None:
     for path in folder.parent.iterdir():
         match = _LEFT.fullmatch(path.name)
         if match and path.is_dir() and match["name"] == own["name"]:
-            pid = int(match["pid"])
-            with _liveness(path, pid) as in_use:
+            with _liveness(path, int(match["pid"])) as in_use:
                 if path == folder or in_use:
-                    made[pid] = _begun(path)
-    first = min(made, key=lambda pid: (made[pid], pid), default=None)
-    return None if first in (None, int(own["pid"])) else first
+                    made[path] = _begun(path), int(match["pid"])
+    first = min(made, key=lambda path: (made[path], path), default=folder)
+    return None if first == folder else made[first][1]
 
 
 def _begun(folder: Path) -> int:
@@ -158,7 +163,7 @@ def _begun(folder: Path) -> int:
 
 
 def claim(folder: Path) -> None:
-    """Mark this process as the first of those that make the same file.
+    """Mark a folder as the first of those in which the same file is made.
 
     Times of files count in ticks of some milliseconds, so two that begin one after the other may have the same.
     """
@@ -173,6 +178,9 @@ def _liveness(path: Path, pid: int) -> Iterator[bool]:
     The lock of a folder tells across machines, and where a process id is in use again. A file has none: the process id
     is looked for on this machine alone.
     """
+    if path in _HELD:
+        yield True
+        return
     try:
         descriptor = os.open(path / LOCK, os.O_RDWR)
     except OSError:
