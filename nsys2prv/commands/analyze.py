@@ -112,7 +112,7 @@ def _wanted(selection: Selection, options: RunOptions, metrics: Sequence[str], p
         wait_calls=True,
         metrics=(*metrics, CLOCK) if metrics else (),
         anchors=anchors_for(options, reports),
-        ranges=(selection.nvtx,) if selection.nvtx else (),
+        named_range=selection.nvtx,
         attributes=(KERNEL_FULL_NAME.key,) if profiled else (),
     )
 

@@ -146,8 +146,8 @@ class Stages:
 
     def _look(self) -> Extracted:
         """Look at whole reports for their clocks and the chosen range, storing nothing."""
-        ranges = (self.selection.nvtx,) if self.selection.nvtx else ()
-        wanted = Wanted(anchors=anchors_for(self.request.options, len(self.request.paths)), ranges=ranges)
+        anchors = anchors_for(self.request.options, len(self.request.paths))
+        wanted = Wanted(anchors=anchors, named_range=self.selection.nvtx)
         return self._extract_whole(wanted, Storage("", scratch=self.workers.folder))
 
     def _extract_whole(self, wanted: Wanted | None = None, storage: Storage | None = None) -> Extracted:
@@ -199,7 +199,7 @@ class Stages:
             wait_calls=self.request.writing.summary or self._explains,
             metrics=ESTIMATED if self.request.estimated else (),
             anchors=anchors_for(self.request.options, reports),
-            ranges=() if window in BUILT_IN_WINDOWS else (window,),
+            named_range=None if window in BUILT_IN_WINDOWS else window,
             attributes=(KERNEL_FULL_NAME.key,) if profiled else (),
             beyond=profiled,
         )

@@ -13,14 +13,14 @@ from nsys2prv.run.report_summary import Summary
 
 
 def span_of_range(summaries: Sequence[Summary], clocks: Sequence[Clock], name: str) -> tuple[int, int]:
-    """Return the first begin and the last end (merged ns) of an NVTX range over all reports.
+    """Return the first begin and the last end (merged ns) of the NVTX range that was looked up, over all reports.
 
     Raises UsageError where no report has the range.
     """
     spans = [
-        (clock.merged_one(summary.spans[name][0]), clock.merged_one(summary.spans[name][1]))
+        (clock.merged_one(summary.range_span[0]), clock.merged_one(summary.range_span[1]))
         for summary, clock in zip(summaries, clocks, strict=True)
-        if name in summary.spans
+        if summary.range_span is not None
     ]
     if not spans:
         texts = _texts(summaries)

@@ -103,8 +103,8 @@ class Summary(NamedTuple):
     counts: Mapping[str, FamilyCount]
     # Rows that the report holds of families that were not asked for.
     off: Mapping[str, int]
-    # NVTX text@domain asked for -> (first begin, last end), the report's clock.
-    spans: Mapping[str, tuple[int, int]]
+    # First begin and last end of the NVTX range that was asked for, the report's clock.
+    range_span: tuple[int, int] | None
     # Warnings and errors of nsys that the report holds (report/diagnostics.py).
     diagnostics: tuple[str, ...]
     # Members of communicators: columns of interning.MEMBER.

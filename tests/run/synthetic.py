@@ -49,7 +49,7 @@ def summary(
     return Summary(
         path=Path(name), name=name, identity=identity, places=EMPTY, uses=pl.DataFrame(schema=PLACE_USE),
         edges=pl.DataFrame(schema=SAMPLE_EDGE), members=EMPTY, operation_ends=(), slots=(), rows_by_type={}, labels={},
-        preferred={}, spills=(), counts={}, off={}, spans={}, diagnostics=(), anchors=anchors,
+        preferred={}, spills=(), counts={}, off={}, range_span=None, diagnostics=(), anchors=anchors,
     )  # fmt: skip
 
 

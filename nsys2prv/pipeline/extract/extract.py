@@ -41,8 +41,8 @@ def extract(part: ReportPart) -> Summary:
     """
     part = _with_own_files(part)
     families = [f for f in FAMILIES if f.name in (*part.families, *part.wanted.anchors)]
-    others = [f for f in FAMILIES if f.name in part.elsewhere]
-    read = partial(read_columns, ranges=bool(part.wanted.ranges), beside=others)
+    others = [f for f in FAMILIES if f.name in part.of_report]
+    read = partial(read_columns, ranges=part.wanted.named_range is not None, beside=others)
     with open_report(part.path) as report, readers(left=1) as threads, _scratch(part.storage) as folder:
         tables = SourceTables(report, read(families), tuple(read_columns(others)), part.limits)
         source = Source(tables, _options(part))
@@ -53,7 +53,7 @@ def extract(part: ReportPart) -> Summary:
             slices = divide(report, read(sliced), folder, part.limits)
             if slices is None:
                 source.go_on_to(Slice(), _ahead(source, threads))
-                extraction.look_up_ranges()
+                extraction.look_up_range()
                 _extract_whole(extraction, families)
             else:
                 _extract_slices(extraction, sliced, slices, threads)
@@ -130,7 +130,7 @@ def _extract_slices(
         present = Slice(number, number == slices.count - 1, slices.until(number), slices.range_counts)
         source.go_on_to(present, ahead or _read(slices, 0, threads))
         ahead = {} if present.last else _read(slices, number + 1, threads)
-        extraction.look_up_ranges()
+        extraction.look_up_range()
         for family in families:
             extraction.extract_family(family)
 

@@ -104,16 +104,16 @@ def _in_order(groups: Sequence[Sequence[Family]]) -> list[list[Family]]:
 
 
 def parts_of(whole: ReportPart, families: Sequence[Sequence[str]]) -> list[ReportPart]:
-    """Divide a whole report by the families of each part. The first looks up ranges, and anchors of other families."""
+    """Divide a whole report by the families of each part. The first has the named range and other families' anchors."""
     if len(families) == 1:
         return [whole]
     parts = []
     for n, names in enumerate(families):
         others = [f for f in whole.families if f not in names]
         anchors = tuple(f for f in whole.wanted.anchors if f in names or (n == 0 and f not in others))
-        wanted = replace(whole.wanted, anchors=anchors, ranges=whole.wanted.ranges if n == 0 else ())
+        wanted = replace(whole.wanted, anchors=anchors, named_range=whole.wanted.named_range if n == 0 else None)
         storage = whole.storage.named(f"{whole.storage.name}.part{n}")
-        parts.append(replace(whole, families=tuple(names), elsewhere=whole.families, storage=storage, wanted=wanted))
+        parts.append(replace(whole, families=tuple(names), of_report=whole.families, storage=storage, wanted=wanted))
     return parts
 
 

@@ -1,4 +1,4 @@
-"""An extraction under way: it runs families, hands on their frames, looks up ranges, and makes the summary."""
+"""An extraction under way: it runs families, hands on their frames, looks up the named range, and makes the summary."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class ReportExtraction:
     tallies: dict[str, Tally] = field(default_factory=dict)
     states: dict[str, Any] = field(default_factory=dict)
     # First begin and last end of each wanted NVTX range.
-    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    range_span: tuple[int, int] | None = None
     # Frames that are not drawn.
     anchors: AnchorSample = field(default_factory=AnchorSample)
     operation_ends: list[Spill] = field(default_factory=list)
@@ -109,19 +109,21 @@ class ReportExtraction:
             if isinstance(frame, Anchors):
                 self.anchors.add(family.name, frame.data)
 
-    def look_up_ranges(self) -> None:
-        """Extend the spans of the wanted NVTX ranges by the ranges in the present slice."""
+    def look_up_range(self) -> None:
+        """Extend the span of the named NVTX range by the ranges in the present slice."""
+        name = self.part.wanted.named_range
+        if name is None:
+            return
         lasting = pl.col("end").is_not_null() | ~pl.col("eventType").is_in(schema.MARKS)
-        for name in self.part.wanted.ranges:
-            text, _, domain = name.rpartition("@")
-            in_domain = pl.col("domain") == ("" if domain == DEFAULT_DOMAIN else domain)
-            # A text may have an @ of its own.
-            named = (pl.col("text") == name) | ((pl.col("text") == text) & in_domain & pl.lit("@" in name))
-            found = closed(self.source, self.source.ranges().filter(lasting & named))
-            if found.height:
-                low, high = found.select(pl.col("start").min(), pl.col("end").max().alias("high")).row(0)
-                before = self.spans.get(name, (low, high))
-                self.spans[name] = (min(low, before[0]), max(high, before[1]))
+        text, _, domain = name.rpartition("@")
+        in_domain = pl.col("domain") == ("" if domain == DEFAULT_DOMAIN else domain)
+        # A text may have an @ of its own.
+        named = (pl.col("text") == name) | ((pl.col("text") == text) & in_domain & pl.lit("@" in name))
+        found = closed(self.source, self.source.ranges().filter(lasting & named))
+        if found.height:
+            low, high = found.select(pl.col("start").min(), pl.col("end").max().alias("high")).row(0)
+            before = self.range_span or (low, high)
+            self.range_span = min(low, before[0]), max(high, before[1])
 
     def _store_ends(self, family: Family, frame: OperationEnds) -> None:
         """Store match keys, also those beyond the chosen time: only matching finds partners within it."""
@@ -162,7 +164,7 @@ class ReportExtraction:
         self.identity = report.identity
         self.diagnostics = tuple(report.diagnostics())
         self.unread = events_unread(report)
-        self.off = _off(report, (*self.part.families, *self.part.elsewhere))
+        self.off = _off(report, self.part.of_report or self.part.families)
 
     def summary(self) -> Summary:
         """Return all that the plan needs to know of the report."""
@@ -181,7 +183,7 @@ class ReportExtraction:
             spills=tuple(writer.spills),
             counts=self._counts(source),
             off=self.off,
-            spans=self.spans,
+            range_span=self.range_span,
             diagnostics=self.diagnostics,
             remarks=tuple(dict.fromkeys([*source.notes.remarks, *writer.remarks])),
             launches=dict(source.notes.launches),
@@ -218,7 +220,7 @@ class ReportExtraction:
         It is the family that draws the table: of several, the one that draws the fewest other tables. A table that no
         family draws belongs to the first family that reads it.
         """
-        chosen = {*self.part.families, *self.part.elsewhere}
+        chosen = self.part.of_report or self.part.families
         families = [f for f in FAMILIES if f.name in chosen and _concerns(f, report)]
         reporting: dict[Table, str] = {}
         for family in sorted(families, key=lambda f: len(f.draws)):

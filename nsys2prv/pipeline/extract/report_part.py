@@ -36,17 +36,17 @@ class Wanted:
 
     `points`: points to encode. `analyzed`: families whose intervals and messages are stored whole, for analysis.
     `metrics`: texts by which GPU metrics are chosen and stored, one a file. `anchors`: families that
-    look for anchors between clocks, whether they are extracted or not. `ranges`: NVTX ranges, `TEXT` or `TEXT@DOMAIN`,
-    whose first begin and last end are looked up. `wait_calls`: calls that make streams and threads wait, for analysis.
-    `attributes`: further attributes of analyzed intervals that are stored, too. `beyond`: analyzed intervals are stored
-    also beyond the chosen time.
+    look for anchors between clocks, whether they are extracted or not. `named_range`: an NVTX range, `TEXT` or
+    `TEXT@DOMAIN`, whose first begin and last end are looked up. `wait_calls`: calls that make streams and threads wait,
+    for analysis. `attributes`: further attributes of analyzed intervals that are stored, too. `beyond`: analyzed
+    intervals are stored also beyond the chosen time.
     """
 
     points: bool = True
     analyzed: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     anchors: tuple[str, ...] = ()
-    ranges: tuple[str, ...] = ()
+    named_range: str | None = None
     wait_calls: bool = False
     attributes: tuple[str, ...] = ()
     beyond: bool = False
@@ -67,12 +67,12 @@ class Drawing:
 
 @dataclass(frozen=True)
 class ReportPart:
-    """Families to extract from one report. `elsewhere`: families that are extracted from it in other parts."""
+    """Families to extract from one report. `of_report`: those of all its parts, if it has several."""
 
     path: Path
     families: tuple[str, ...]
     storage: Storage
     wanted: Wanted = field(default_factory=Wanted)
     drawing: Drawing = field(default_factory=Drawing)
-    elsewhere: tuple[str, ...] = ()
+    of_report: tuple[str, ...] = ()
     limits: Limits = DEFAULT_LIMITS
