@@ -1,4 +1,4 @@
-"""Reductions on request: drop short intervals, average metrics over periods, draw streams of a device together."""
+"""Reductions on request: drop short intervals, average metrics over periods."""
 
 from __future__ import annotations
 
@@ -21,14 +21,10 @@ _ENDLESS = np.iinfo(np.int64).max
 
 
 def reduced(frame: Drawn, reduction: Reduction, tally: Tally) -> Drawn:
-    """Drop intervals that are too short from a frame, and count them."""
-    if not reduction.min_duration or not isinstance(frame, Intervals):
+    """Drop intervals that were too short before they were cut, and count them: the rest of a long one stays."""
+    least = reduction.min_duration
+    if not least or not isinstance(frame, Intervals):
         return frame
-    return _long_enough(frame, reduction.min_duration, tally)
-
-
-def _long_enough(frame: Intervals, least: int, tally: Tally) -> Intervals:
-    """Keep intervals that lasted long enough before they were cut: the rest of a long one at a border stays."""
     length = pl.col("length") if "length" in frame.data.columns else pl.col("end") - pl.col("start")
     kept = frame.data.filter(length >= least)
     tally.count(Loss.SHORT, frame.data.height - kept.height, least)

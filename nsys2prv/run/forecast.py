@@ -15,9 +15,10 @@ from nsys2prv.run.trace_rows import NO_ROW
 LOAD_BYTES_PER_SECOND = 6_000_000
 LOAD_MEMORY_FACTOR = 4.5
 
-# Bytes in the traces of real reports: a line with its time and objects, the first pair of an event, each further pair,
-# the rest of a message's line, the rest of a state's line.
-_LINE_BYTES, _EVENT_BYTES, _PAIR_BYTES, _MESSAGE_BYTES, _STATE_BYTES = 24, 12, 9, 32, 13
+# Bytes in the traces of real reports: a line with its time and objects, each pair of an event after the first, the rest
+# of a line by kind of its point.
+_LINE_BYTES, _PAIR_BYTES = 24, 9
+_REST_BYTES = {"events": 12, "samples": 0, "messages": 32, "states": 13}
 # gzip's gain on PRV text.
 _GZIP_GAIN = 0.15
 
@@ -58,10 +59,7 @@ def forecast(plan: Plan, matched: Sequence[Spill], estimated: int) -> Mapping[st
 
 def _bytes(spill: Spill) -> int:
     """Return the bytes that the points of a spill take in the trace, about."""
-    rest = {"events": _EVENT_BYTES, "samples": 0, "messages": _MESSAGE_BYTES, "ends": 0, "states": _STATE_BYTES}[
-        spill.kind
-    ]
-    return spill.rows * (_LINE_BYTES + rest) + spill.pairs * _PAIR_BYTES
+    return spill.rows * (_LINE_BYTES + _REST_BYTES[spill.kind]) + spill.pairs * _PAIR_BYTES
 
 
 def trace_size(sizes: Mapping[str, int], compress: bool) -> int:

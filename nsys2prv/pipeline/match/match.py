@@ -61,9 +61,8 @@ def match_run(plan: Plan, workers: Workers, waiting: bool) -> Matches:
     counts = MatchCounts()
     messages: list[Spill] = []
     arrivals: list[Spill] = []
-    numbers = range(len(borders) - 1)
     partitions = _partitions(plan, keys, borders, workers, waiting)
-    for matched in workers.progress.track("matching ranks", partitions, len(numbers)):
+    for matched in workers.progress.track("matching ranks", partitions, len(borders) - 1):
         counts.add(matched.counts)
         messages += matched.messages
         arrivals += [matched.arrivals] if matched.arrivals else []
@@ -75,7 +74,7 @@ def _partitions(
 ) -> Iterator[MatchedPartition]:
     """Match all partitions, here or by workers."""
     numbers = range(len(borders) - 1)
-    if len(numbers) <= 1:
+    if workers.count == 1 or len(numbers) <= 1:
         return map(partial(match, plan, keys, borders, workers.folder, workers.limits, waiting), numbers)
     saved = workers.folder / "to-match"
     save((for_workers(plan), keys), saved)
