@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -42,7 +42,7 @@ def count_rows(encoding: EncodingInput, written: Sequence[WindowCounts]) -> RowC
                 tallies[family].add(lost, n)
         for family, loss, n in _hidden(plan, r):
             rows[family] -= n
-            tallies[family].count(Loss[loss], n)
+            tallies[family].count(loss, n)
         for family, n in summary.off.items():
             off[family] = off.get(family, 0) + n
     for window in written:
@@ -77,17 +77,17 @@ def _sentences(tally: Tally) -> dict[str, int]:
     return dict(sorted((lost.sentence, n) for lost, n in tally.dropped.items() if n))
 
 
-def _hidden(plan: Plan, report: int) -> list[tuple[str, str, int]]:
-    """Return family, name of the loss, and rows of places without a row in the trace."""
+def _hidden(plan: Plan, report: int) -> Iterator[tuple[str, Loss, int]]:
+    """Yield family, loss, and rows of places without a row in the trace."""
     uses, objects = plan.summaries[report].uses, plan.objects
     place = uses["place"].to_numpy()
-    unchosen, of_profiler = (pl.Series(masks[report][place]) for masks in (objects.unchosen, objects.of_profiler))
-    loss = (
-        pl.when(unchosen)
-        .then(pl.lit(Loss.OF_OTHER_RANKS.name))
-        .when(of_profiler)
-        .then(pl.lit(Loss.OF_PROFILER.name))
-        .otherwise(pl.lit(Loss.NO_ROW.name))
+    undrawn = objects.row_of[report][place] == NO_ROW
+    unchosen, of_profiler = objects.unchosen[report][place], objects.of_profiler[report][place]
+    losses = (
+        (unchosen, Loss.OF_OTHER_RANKS),
+        (of_profiler & ~unchosen, Loss.OF_PROFILER),
+        (~(unchosen | of_profiler), Loss.NO_ROW),
     )
-    undrawn = uses.with_columns(loss=loss).filter(pl.Series(objects.row_of[report][place] == NO_ROW))
-    return undrawn.group_by("family", "loss").agg(pl.col("rows").sum()).rows()
+    for mask, loss in losses:
+        by_family = uses.filter(pl.Series(undrawn & mask)).group_by("family").agg(pl.col("rows").sum())
+        yield from ((family, loss, n) for family, n in by_family.rows())

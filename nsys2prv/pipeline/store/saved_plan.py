@@ -23,13 +23,14 @@ def for_workers(plan: Plan) -> Plan:
     communicators = frozenset(COMMUNICATOR_BESIDE.values())
     labels = [{k: texts for k, texts in s.labels.items() if k in communicators} for s in plan.summaries]
     read = (s._replace(**unread, labels=own) for s, own in zip(plan.summaries, labels, strict=True))
-    return plan._replace(summaries=tuple(read), hosts=(), tasks=(), objects=plan.objects._replace(unchosen=()))
+    objects = plan.objects._replace(unchosen=(), of_profiler=())
+    return plan._replace(summaries=tuple(read), hosts=(), tasks=(), objects=objects)
 
 
 def without_reports(plan: Plan) -> Plan:
     """Return the plan without its reports, whose points are merged into bundles."""
     numbering = plan.numbering._replace(values=(), in_text=())
-    objects = plan.objects._replace(unchosen=(), row_of=())
+    objects = plan.objects._replace(unchosen=(), of_profiler=(), row_of=())
     return plan._replace(summaries=(), tasks=(), clocks=(), numbering=numbering, objects=objects)
 
 
