@@ -10,7 +10,7 @@ import click
 
 from nsys2prv.cli.options import Command, option
 from nsys2prv.errors import OutputError, UsageError
-from nsys2prv.pipeline.workers.partial_files import write_whole
+from nsys2prv.model.whole_file import write_whole
 from nsys2prv.report.nsys import ENDINGS, RAW
 
 # Key of click's context under which the value of --force is kept.

@@ -31,9 +31,9 @@ from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.frames import COLLECTIVE, COMPLETION, RECEIVE, SEND
 from nsys2prv.model.metric_names import holds_any
+from nsys2prv.model.whole_file import write_whole
 from nsys2prv.page.page import page
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.pipeline.workers.partial_files import write_whole
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.options import RunOptions
 

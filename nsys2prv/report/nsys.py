@@ -12,6 +12,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 
 from nsys2prv.errors import ReportError
+from nsys2prv.model.whole_file import partial_path
 from nsys2prv.report.installed import find_installed
 from nsys2prv.report.schema import CAPTURE
 
@@ -130,7 +131,7 @@ def _exported(report: Path, nsys: Path) -> Path:
     """Export a report in the first form that says who recorded it. Raises ReportError, OSError."""
     for kind in export_types(nsys):
         output = report.with_name(report.stem + ENDINGS[kind])
-        beside = output.with_name(f".{output.name}.{os.getpid()}.partial{ENDINGS[kind]}")
+        beside = partial_path(output, ENDINGS[kind])
         try:
             _run(nsys, kind, report, beside)
             if not _is_whole(beside):

@@ -17,7 +17,8 @@ from runs import left_in
 
 import nsys2prv
 from nsys2prv.errors import UsageError
-from nsys2prv.pipeline.workers.partial_files import LOCK, first_maker, held, partial_path, sweep
+from nsys2prv.model.whole_file import partial_path
+from nsys2prv.pipeline.workers.partial_files import LOCK, first_maker, held, sweep
 from nsys2prv.pipeline.write.files import scratch
 
 # Holds an intermediate folder of the trace `trace` in the current folder, until its input ends.

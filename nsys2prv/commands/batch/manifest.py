@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from nsys2prv.errors import OutputError, UsageError, output_not_written
-from nsys2prv.pipeline.workers.partial_files import partial_path
+from nsys2prv.model.whole_file import replace_text
 from nsys2prv.report.fingerprint import files_of, hash_of_begin
 
 NAME = "nsys2prv-batch.json"
@@ -76,17 +75,11 @@ class Manifest:
 
     def write(self) -> None:
         """Write all records to disk, at once or not at all. Raises OutputError."""
-        beside = partial_path(self.path)
         runs = {name: record.as_json() for name, record in sorted(self.records.items())}
         text = json.dumps({"format": FORMAT, "runs": runs}, indent=1)
         try:
-            with beside.open("w", encoding="utf-8") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self.path)
+            replace_text(self.path, text + "\n", lasting=True)
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise output_not_written(self.path, error) from None
 
 

@@ -12,7 +12,6 @@ import base64
 import os
 import shutil
 import struct
-from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 from xml.etree import ElementTree
@@ -20,6 +19,7 @@ from xml.sax.saxutils import escape
 
 from nsys2prv.errors import OutputError
 from nsys2prv.model.event_types import WINDOW
+from nsys2prv.model.whole_file import replace_text
 from nsys2prv.paraver.cfg.text import Cfg
 from nsys2prv.paraver.cfg.workspaces import NAMES, hint, workspaces
 
@@ -83,7 +83,7 @@ def install(cfgs: tuple[Cfg, ...], files: Path, target: CfgFolder) -> None:
         _copy(files, folder)
         kept = [w for w in others if not w.name.startswith(PREFIX)]
         archive.parent.mkdir(parents=True, exist_ok=True)
-        _replace(archive, _text([*kept, *_workspaces(cfgs, folder)], version))
+        replace_text(archive, _text([*kept, *_workspaces(cfgs, folder)], version))
     except OSError as error:
         raise OutputError(
             f"{error.filename or folder}: {error.strerror}; install elsewhere, or as who may write there"
@@ -107,26 +107,6 @@ def _copy(files: Path, folder: Path) -> None:
             earlier.rename(folder)
         raise
     shutil.rmtree(earlier, ignore_errors=True)
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a text file whole, with the mode of the one that it replaces. Raises OSError.
-
-    Where that fails, what was there stays. A link stays one. In a folder where no file can be made, the file itself is
-    written.
-    """
-    target = path.resolve()
-    beside = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    try:
-        beside.write_text(text, encoding="utf-8")
-        if target.exists():
-            shutil.copymode(target, beside)
-        beside.replace(target)
-    except PermissionError:
-        target.write_text(text, encoding="utf-8")
-    finally:
-        with suppress(PermissionError):
-            beside.unlink(missing_ok=True)
 
 
 def _workspaces(cfgs: tuple[Cfg, ...], folder: Path) -> list[_Workspace]:

@@ -9,22 +9,16 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import count
 from pathlib import Path
 from uuid import uuid4
 
-from nsys2prv.errors import Nsys2prvError, OutputError
+from nsys2prv.errors import Nsys2prvError
 
 LOCK = "lock"
+# Names that `partial_path` gives, and that nsys does to folders that it exports.
 _LEFT = re.compile(r"\.(?P<name>.+)\.(?P<pid>\d+)(-\d+)?\.partial(\.\w+|_pqtdir|_arwdir)?")
-_NUMBERS = count(1)
 # Folders that this process holds: where there are no locks, its own process id does not tell.
 _HELD: set[Path] = set()
-
-
-def partial_path(target: Path) -> Path:
-    """Return a new path under which this process writes a file that it will move to `target`."""
-    return target.with_name(f".{target.name}.{os.getpid()}-{next(_NUMBERS)}.partial")
 
 
 @contextmanager
@@ -36,26 +30,6 @@ def replacing(path: Path) -> Iterator[Path]:
     beside = path.with_name(f"{path.name}.{uuid4().hex}")
     yield beside
     beside.replace(path)
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a text file of the user whole, or leave what was there. Raises OutputError.
-
-    A target that is not a regular file, such as a pipe, or whose folder takes no new files is written in place.
-    """
-    target = path.resolve()
-    try:
-        if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
-            path.write_text(text, encoding="utf-8")
-            return
-        beside = partial_path(target)
-        try:
-            beside.write_text(text, encoding="utf-8")
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        raise OutputError(f"{path}: cannot be written ({error.strerror}); choose another file") from None
 
 
 @contextmanager

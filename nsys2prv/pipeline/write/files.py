@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from nsys2prv.errors import OutputError, UsageError, output_not_written
-from nsys2prv.pipeline.workers.partial_files import claim, first_maker, held, partial_path, reading, sweep
+from nsys2prv.model.whole_file import partial_path
+from nsys2prv.pipeline.workers.partial_files import claim, first_maker, held, reading, sweep
 from nsys2prv.pipeline.write.packing import Packed
 
 # Bytes to copy at a time if the kernel cannot copy, as between some file systems.
