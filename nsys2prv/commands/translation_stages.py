@@ -20,9 +20,9 @@ from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import KERNEL_FULL_NAME
 from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
-from nsys2prv.pipeline.extract.launched_work import wanted_window
 from nsys2prv.pipeline.extract.parts import parts_of
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
+from nsys2prv.pipeline.launched_work import wanted_window
 from nsys2prv.pipeline.match.match import match_run
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
