@@ -1,4 +1,4 @@
-"""The registry of families: a new family is its module and one line here."""
+"""The registry of families: CONTRIBUTING.md tells what a new one needs."""
 
 from __future__ import annotations
 

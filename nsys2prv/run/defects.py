@@ -77,7 +77,9 @@ _WAITS_FOR_OTHERS = "its waiting for others counts as its own time"
 COLLECTIVES = Compared("MPI collectives", MPI.name, _WAITS_FOR_OTHERS, types.MPI["collective"].key)
 COMPARED = (
     Compared("CUDA calls", CUDA_API.name, "its device work is in no phase, no iteration and no launch time"),
-    Compared("NVTX ranges", NVTX.name, "its device work is in no phase and no iteration", "", _NO_RANGES_OF_PROGRAMS),
+    Compared(
+        "NVTX ranges", NVTX.name, "its device work is in no phase and no iteration", without=_NO_RANGES_OF_PROGRAMS
+    ),
     Compared("MPI calls", MPI.name, _WAITS_FOR_OTHERS),
     COLLECTIVES,
     Compared("MPI point-to-point calls", MPI.name, _WAITS_FOR_OTHERS, types.MPI["p2p"].key),

@@ -21,7 +21,7 @@ from nsys2prv.run.trace_rows import NO_ROW
 
 # Columns by which an activity of a report is found: its row and start (ns). No two of one row begin at once, as those
 # that overlap have rows of their own.
-ACTIVITY = {"row": pl.Int64(), "time": pl.Int64()}
+ACTIVITY_KEY = {"row": pl.Int64(), "time": pl.Int64()}
 # Columns of WORK that say what ran where and when.
 TIMED = ("task", "device", "row", "start", "end", "kind", "name", "class", "instant")
 # Columns of WORK that say when and by which thread an activity was launched.
@@ -41,7 +41,7 @@ def _work_of_report(
     plan: Plan, r: int, device_of: npt.NDArray[np.int64], span: Span | None, columns: Mapping[str, pl.DataType]
 ) -> pl.DataFrame:
     """Return the device activity of one report, with the report's number. `columns`: those of WORK."""
-    parts = [pl.DataFrame(schema={**ACTIVITY, **{c: t for c, t in columns.items() if c not in LAUNCHED_BY}})]
+    parts = [pl.DataFrame(schema={**ACTIVITY_KEY, **{c: t for c, t in columns.items() if c not in LAUNCHED_BY}})]
     for kind, spill in analyzed_spills(plan.summaries[r], KINDS):
         frame = merged_intervals(plan, r, spill, span)
         for real, part in kernel_kinds(plan, r, kind, frame):
@@ -61,7 +61,7 @@ def _work_of_report(
     # Work that reaches into the time may have begun long before it.
     first = work.select(pl.col("start").min()).item()
     begun = span and Span(span.start if first is None else first, span.end)
-    launched = work.join(launch_times(plan, r, begun), on=list(ACTIVITY), how="left", maintain_order="left")
+    launched = work.join(launch_times(plan, r, begun), on=list(ACTIVITY_KEY), how="left", maintain_order="left")
     return launched.select(pl.lit(r, pl.Int64).alias("report"), *WORK)
 
 
@@ -75,11 +75,11 @@ def kernel_kinds(plan: Plan, r: int, kind: str, frame: pl.DataFrame) -> list[tup
 
 
 def launch_times(plan: Plan, r: int, span: Span | None = None) -> pl.DataFrame:
-    """Return the launch time and thread of each activity of a report: ACTIVITY, LAUNCHED_BY (merged ns).
+    """Return the launch time and thread of each activity of a report: ACTIVITY_KEY, LAUNCHED_BY (merged ns).
 
     `span` (merged ns): at least of activities that begin in it.
     """
-    parts = [pl.DataFrame(schema={**ACTIVITY, **LAUNCHED_BY})]
+    parts = [pl.DataFrame(schema={**ACTIVITY_KEY, **LAUNCHED_BY})]
     for _, spill in analyzed_spills(plan.summaries[r], {CORRELATION.name: ""}):
         frame = read_within(plan, r, spill, span)
         called = pl.Series(plan.clocks[r].merged(frame["time"].to_numpy()))
@@ -87,7 +87,7 @@ def launch_times(plan: Plan, r: int, span: Span | None = None) -> pl.DataFrame:
         parts.append(
             frame.select(row=row, time="received", launched=called, caller_row=pl.when(caller != NO_ROW).then(caller))
         )
-    return pl.concat(parts).unique(list(ACTIVITY), keep="first", maintain_order=True)
+    return pl.concat(parts).unique(list(ACTIVITY_KEY), keep="first", maintain_order=True)
 
 
 def launched_beyond(plan: Plan, span: Span | None) -> pl.DataFrame:

@@ -77,8 +77,13 @@ def _cuda_calls(run: Run, wanted: pl.DataFrame) -> pl.DataFrame:
     `wanted`: row and start.
     """
     calls = run.calls.select("row", "start", "kind", called_until="end", call="name").filter(pl.col("kind") == "cuda")
-    called = known_instants(*wanted.unique().sort("row", "start"), *calls.select("row", "start")) != NO_INSTANT
-    return calls.drop("kind").filter(pl.Series(called)).unique(["row", "start"], keep="first", maintain_order=True)
+    known = wanted.unique().sort("row", "start")
+    at = known_instants(known["row"], known["start"], calls["row"], calls["start"])
+    return (
+        calls.drop("kind")
+        .filter(pl.Series(at != NO_INSTANT))
+        .unique(["row", "start"], keep="first", maintain_order=True)
+    )
 
 
 def _without_event(calls: pl.DataFrame) -> pl.DataFrame:

@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import KERNEL, NCCL, TEXT
 from nsys2prv.analysis.gather.stored_intervals import KINDS, analyzed_spills, label_texts, merged_intervals
-from nsys2prv.analysis.gather.work_of_run import ACTIVITY, kernel_kinds, launch_times
+from nsys2prv.analysis.gather.work_of_run import ACTIVITY_KEY, kernel_kinds, launch_times
 from nsys2prv.model import event_types as types
 from nsys2prv.report.ncu.names import name_key
 from nsys2prv.run.plan import Plan
@@ -49,7 +49,7 @@ def kernel_launches(plan: Plan) -> pl.DataFrame:
             for real, part in kernel_kinds(plan, r, kind, frame) if frame.height else ():
                 parts.append(
                     _launches(plan, r, real, part)
-                    .join(called, on=list(ACTIVITY), how="left")
+                    .join(called, on=list(ACTIVITY_KEY), how="left")
                     .select(
                         *(pl.col(c).cast(t) for c, t in columns.items()),
                         pl.coalesce("launched", "start").alias("launched"),

@@ -34,8 +34,8 @@ from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill
 from nsys2prv.run.trace_rows import NO_ROW
 
-# Report and family of lines that come from no report.
-NO_REPORT = -1
+# Report and family of lines that come from no report; else a family is its position in FAMILY_NAMES.
+NO_OWNER = -1
 FAMILY_NAMES = [family.name for family in FAMILIES]
 # Owners of lines, where two reports may hold the same ones.
 OWNERS = ("report", "family")
@@ -70,7 +70,7 @@ def merged_lines(encoding: EncodingInput, reports: range, low: int, high: int) -
     """
     plan = encoding.plan
     kept = [*LINE, *OWNERS] if plan.objects.shared else list(LINE)
-    none = _with_owner(plan, plan.lines.clear(), NO_REPORT, NO_REPORT)
+    none = _with_owner(plan, plan.lines.clear())
     hidden: Counter[str] = Counter()
     lines = sort_lines(chain([none], _report_lines(encoding, reports, low, high, hidden)), kept)
     return lines, WindowCounts(0, hidden, {})
@@ -86,7 +86,7 @@ def _window_lines(encoding: EncodingInput, low: int, high: int, hidden: Counter[
         *_waiting_lines(encoding, low, high),
         *_run_event_lines(encoding, low, high),
     ):
-        yield _with_owner(plan, lines, NO_REPORT, NO_REPORT)
+        yield _with_owner(plan, lines)
     if encoding.bundles is None:
         yield from _report_lines(encoding, range(len(plan.summaries)), low, high, hidden)
     else:
@@ -103,7 +103,7 @@ def _report_lines(
                 yield _with_owner(encoding.plan, lines, report, FAMILY_NAMES.index(spill.family))
 
 
-def _with_owner(plan: Plan, lines: pl.DataFrame, report: int, family: int) -> pl.DataFrame:
+def _with_owner(plan: Plan, lines: pl.DataFrame, report: int = NO_OWNER, family: int = NO_OWNER) -> pl.DataFrame:
     """Add report and family to lines where two reports may hold the same ones."""
     if not plan.objects.shared:
         return lines
@@ -288,5 +288,5 @@ def _without_repeats(plan: Plan, made: Iterable[pl.DataFrame]) -> tuple[pl.DataF
     once = counted.unique([*LINE, "again"], keep="first", maintain_order=True)
     held = counted.filter(pl.col("phase") > END)["family"].value_counts()
     kept = dict(once.filter(pl.col("phase") > END)["family"].value_counts().rows())
-    repeated = {FAMILY_NAMES[f]: n - kept[f] for f, n in held.rows() if f != NO_REPORT and n > kept[f]}
+    repeated = {FAMILY_NAMES[f]: n - kept[f] for f, n in held.rows() if f != NO_OWNER and n > kept[f]}
     return once.select(list(LINE)), repeated

@@ -13,7 +13,7 @@ from nsys2prv.model.words import few
 from nsys2prv.report.identity import Identity
 from nsys2prv.run.clocks.clock import Clock
 from nsys2prv.run.clocks.fit import STEEPEST_RATE, Fit, fit
-from nsys2prv.run.clocks.observations import gather
+from nsys2prv.run.clocks.observations import shared_anchors
 from nsys2prv.run.clocks.offsets import Offsets, given_for, unused_offsets
 from nsys2prv.run.clocks.quality import corrected, residuals, violations
 from nsys2prv.run.clocks.sharing import disagreeing
@@ -123,7 +123,7 @@ def align(summaries: Sequence[Summary], hosts: Sequence[Host], how: Align, offse
     stated = unstated_clocks(identities)
     if how != "none":
         stated, warnings = stated_clocks(identities, hosts)
-    anchors = gather(_of_first_captures(summaries, hosts, stated), stated)
+    anchors = shared_anchors(_of_first_captures(summaries, hosts, stated), stated)
     fits = offsets is None and how in ("auto", "collectives")
     units = _units(anchors if fits else anchors.clear(), hosts, len(summaries), warnings)
     bounds: list[int | None] = [None] * len(summaries)

@@ -32,7 +32,7 @@ class Pair(NamedTuple):
     elapsed_b: Times
 
 
-def gather(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock]) -> pl.DataFrame:
+def shared_anchors(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock]) -> pl.DataFrame:
     """Collect the anchors of all reports: report, kind, group (communicator), operation, start, end, origin.
 
     Times are UTC-aligned ns; `origin` is the session start. Operations and messages that only one report has are left
