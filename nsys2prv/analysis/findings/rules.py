@@ -13,6 +13,7 @@ from nsys2prv.analysis.findings.allocations import allocations
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.conversions import conversions
 from nsys2prv.analysis.findings.data_loading import data_loading
+from nsys2prv.analysis.findings.device_copies import device_copies
 from nsys2prv.analysis.findings.dominant_kernel import dominant_kernel
 from nsys2prv.analysis.findings.double_precision import double_precision
 from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
@@ -80,6 +81,7 @@ RULES: tuple[Rule, ...] = (
     system_waiting,
     host_copies,
     staged_copies,
+    device_copies,
     allocations,
     migrations,
     matrix_products,

@@ -77,6 +77,12 @@ WITH = [
         "a device waits for them and copies for 1.25 ms",
     ),
     (
+        "device-copies",
+        "0| c:Device-to-Device:Device_to_Device @0 5-405, k @1 300-990",
+        2.95,
+        "Copies within a device run alone 2.95 ms",
+    ),
+    (
         "allocations",
         "0| k @0 5-100, cuda:cudaMalloc 100-395, k @395 400-990",
         3.0,
