@@ -49,11 +49,11 @@ def program(
 ) -> Run:
     """Return a run that repeats a picture (units of 10 us): a line a rank, with items apart by commas.
 
-    `k @0 10-30`: a kernel that is launched at 0 and runs from 10 to 30; `n`: the rank's part of an AllReduce, `s`: of a
-    message, `x`: of an exchange, all counted; `c`: a copy. `k:name:class` and `c:name:kinds of memory` name them.
-    `load 0-10` is a range, `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits for the device, and in `poll 5-90`
-    the host asks for an event in each unit. `changed`: the line of a rank in a step, as `step2_rank0="..."`.
-    `longer`: how much later (units) the step after one begins.
+    `k @0 10-30`: a kernel that is launched at 0 and runs from 10 to 30; `n`: the rank's part of an AllReduce
+    (`n:AllGather`: of that), `s`: of a message, `x`: of an exchange, all counted; `c`: a copy. `k:name:class` and
+    `c:name:kinds of memory` name them. `load 0-10` is a range, `cuda:cudaMalloc 3-5` a call, `wait 5-9` one that waits
+    for the device, and in `poll 5-90` the host asks for an event in each unit. `changed`: the line of a rank in a step,
+    as `step2_rank0="..."`. `longer`: how much later (units) the step after one begins.
     """
     work: list[dict[str, object]] = []
     calls: list[tuple[object, ...]] = []
@@ -147,7 +147,7 @@ def with_samples(
 
 def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, launched: str) -> dict[str, object]:
     kind, name, more = [*what.split(":"), "", ""][:3]
-    known = {"n": "NCCL AllReduce", "s": "NCCL Send/Recv", "x": "NCCL Send/Recv"}.get(kind)
+    known = {"n": f"NCCL {name or 'AllReduce'}", "s": "NCCL Send/Recv", "x": "NCCL Send/Recv"}.get(kind)
     is_copy = kind == "c"
     label = known or (name or KINDS[kind]).replace("_", " ")
     return {
@@ -161,7 +161,7 @@ def _work(what: str, rank: int, row: int, start: int, end: int, begin: int, laun
         "class": known or ("" if is_copy else more.replace("_", " ")) or label,
         "family": known or ("" if is_copy else more.replace("_", " ")) or label,
         "bytes": 1_000_000 if kind in "nsxc" else None,
-        "operation": {"n": "AllReduce", "s": "Send", "x": "Send and Recv"}.get(kind),
+        "operation": {"n": name or "AllReduce", "s": "Send", "x": "Send and Recv"}.get(kind),
         "launched": begin + round(float(launched.removeprefix("@")) * UNIT),
         "memory": more.replace("_", " ") or None if is_copy else None,
         "caller_row": ROWS * rank,

@@ -109,6 +109,19 @@ def test_exchanges_are_merged_in_words_of_their_own(kind: str, merge: str) -> No
     assert merge in advice_on_operations(case)
 
 
+@pytest.mark.parametrize(
+    ("other", "length", "named"), [("ReduceScatter", 1, True), ("AllGather", 1, False), ("ReduceScatter", 4, False)]
+)
+def test_small_parts_that_are_sharded_by_themselves_are_named(other: str, length: int, named: bool) -> None:
+    """Kernels compute between any two operations, which are 66 an iteration."""
+    pairs = zip(range(0, 990, 15), ("AllGather", other) * 33, strict=True)
+    each = (f"n:{name} @{at} {at + 1}-{at + 1 + length}, k @{at + 5} {at + 6}-{at + 9}" for at, name in pairs)
+    line = ", ".join(each)
+    advice = advice_on_operations(case_of(analysis_of(program(f"0| {line}\n1| {line}"))))
+    said = "A rank launches 66 all-gathers and reduce-scatters an iteration (10 us each), as where each small part of a"
+    assert (said in advice) == named
+
+
 def test_advice_on_a_cause_of_two_findings_is_given_once() -> None:
     """Launches of 99 operations leave devices without work, and rank 1 launches them late, for which rank 0 waits."""
     waiting = ", ".join(f"n @{at} {at + 1}-{at + 4}, wait {at + 1}-{at + 4.1}" for at in range(0, 990, 10))

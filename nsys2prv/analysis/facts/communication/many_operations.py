@@ -21,11 +21,21 @@ MERGE_EXCHANGES = Words(
     pytorch="one all_to_all_single for all, batch_isend_irecv",
     jax="one array for one all_to_all",
 )
+# Where parameters are sharded: those of one part of a model are gathered before it computes, and its gradients reduced.
+LARGER_PARTS = Words(
+    general="gather the parameters of larger parts of the model at once",
+    pytorch="wrap larger ones, as a whole block of a transformer (fully_shard, auto_wrap_policy)",
+    jax="gather the parameters of larger parts at once, as of a whole layer "
+    "(XLA_FLAGS=--xla_gpu_all_gather_combine_threshold_bytes=...)",
+)
+_SHARDING = ("AllGather", "ReduceScatter")
 _EXCHANGES = ("AlltoAll", "Send", "Recv", "Send and Recv")
 
 
 def advice_on_operations(case: Case, rank: int | None = None) -> str:
-    """Return advice on short NCCL kernels if a rank (None: any) launches many in rows; else an empty text.
+    """Return advice on short NCCL kernels if a rank (None: any) launches many, in rows or for small parts of a model.
+
+    Else an empty text.
 
     In a row, a kernel follows another one of its operation, and hardly anything computes between, as where gradients
     or parameters are sent one by one. Casts and copies, which pack what is sent, do not count as compute. Without
@@ -45,13 +55,28 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     each = _median(rows["transfer_ns"])
     in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
     if in_rows < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
-        return ""
+        return _of_small_parts(case, operations, ranks)
     merge = MERGE_EXCHANGES if rows["operation"].cast(pl.String).is_in(_EXCHANGES).all() else MERGE
     in_a_row = "all" if round(in_rows) == round(count) else f"{in_rows:.0f}"
     return (
         f"A rank launches {count:.0f} NCCL kernels an iteration, {in_a_row} of them one after another "
         f"({each / 1000:.0f} us each): merge what they send into fewer, larger messages ({merge.of(case.framework)})"
         f"{_packed_at_once(rows)}."
+    )
+
+
+def _of_small_parts(case: Case, operations: pl.DataFrame, ranks: int) -> str:
+    """Return advice on all-gathers and reduce-scatters if ranks launch many short ones; else an empty text.
+
+    `operations`: NCCL_TRANSFER.
+    """
+    own = operations.filter(pl.col("operation").cast(pl.String).is_in(_SHARDING))
+    count, each = own.height / ranks / case.step_count, _median(own["transfer_ns"])
+    if own["operation"].n_unique() < len(_SHARDING) or count < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
+        return ""
+    return (
+        f"A rank launches {count:.0f} all-gathers and reduce-scatters an iteration ({each / 1000:.0f} us each), as "
+        f"where each small part of a model is sharded by itself: {LARGER_PARTS.of(case.framework)}."
     )
 
 
