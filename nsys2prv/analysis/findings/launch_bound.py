@@ -179,7 +179,8 @@ def _of_launches(
     first += advice_on_repeated_calls(case, starved) + advice_on_unused_parameters(case)
     where = _advice_on_long(long_launches(case, starved)) or _advice_on_places(places, seen)
     single = round(kernels) == 1
-    many = f"{kernels:,.0f} kernel{'s' * (not single)}{lengths_of_kernels(case, median)} leave{'s' * single}"
+    noun = "CUDA graph" if graphs and _recorded_whole(case) else "kernel"
+    many = f"{kernels:,.0f} {noun}{'s' * (not single)}{lengths_of_kernels(case, median)} leave{'s' * single}"
     return (
         f"Launch-bound: {many} the device without work",
         f"{advice_on_processes(case)}{where}{first}{loops}{launch_less}",
@@ -202,8 +203,12 @@ def _of_graphs(case: Case) -> str:
     """Return advice where graphs launch nearly all kernels; else nothing."""
     if share_of_graphs(case.run, case.analysis.window.spans) < NEARLY_ALL.value:
         return ""
-    one_by_one = case.run.work.filter(pl.col("kind") == GRAPH).is_empty()
-    return f"{LARGER_GRAPHS.of(case.framework)}{NODES_COST if one_by_one else ''}"
+    return f"{LARGER_GRAPHS.of(case.framework)}{'' if _recorded_whole(case) else NODES_COST}"
+
+
+def _recorded_whole(case: Case) -> bool:
+    """Return True if a CUDA graph is a single activity of its device, not its kernels."""
+    return not case.run.work.filter(pl.col("kind") == GRAPH).is_empty()
 
 
 def _advice_on_places(places: IdlePlaces, seen: Seen) -> str:

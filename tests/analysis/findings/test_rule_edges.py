@@ -29,7 +29,7 @@ from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels
-from nsys2prv.analysis.frames import TEXT, AnalyzedTask, Hardware
+from nsys2prv.analysis.frames import GRAPH, TEXT, AnalyzedTask, Hardware
 from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.recording.missing import has_lost_work, missing_data
@@ -233,6 +233,15 @@ def test_graphs_that_launch_all_kernels_already_are_to_be_larger(call: str, kern
     assert ("CUDA graphs launch these kernels already" in found.advice) == (call == "GraphLaunch")
     assert ("110 times in a row: where a round" in found.advice) == (call == "Launch")
     assert found.cost_ns / 1e6 == pytest.approx(cost, abs=0.05)
+
+
+def test_graphs_that_are_recorded_whole_are_counted_as_graphs() -> None:
+    each = (f"cuda:cudaGraphLaunch {at}-{at + 0.5}, k @{at} {at + 1}-{at + 2}" for at in range(0, 990, 9))
+    run = program(f"0| {', '.join(each)}")
+    whole = run._replace(work=run.work.with_columns(kind=pl.lit(GRAPH, run.work.schema["kind"])))
+    found = findings_of(whole)["launch-bound"]
+    assert found.title.startswith("Launch-bound: 110 CUDA graphs of 10.0 us leave the device")
+    assert "record with --cuda-graph-trace=graph" not in found.advice
 
 
 def test_host_functions_of_few_iterations_explain_nothing() -> None:
