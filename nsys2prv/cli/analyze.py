@@ -103,10 +103,10 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
         write_text(plot, plot_svg(found.ncu.roofline, found.ncu.roofs), form)
     if html:
         # Loaded on request: most analyses do without.
-        from nsys2prv.commands.inputs import run_name
+        from nsys2prv.commands.inputs import inputs_in_commands, run_name
         from nsys2prv.page.page import page
 
-        write_text(html, page(found, run_name(inputs)), form)
+        write_text(html, page(found, run_name(inputs), inputs_in_commands(inputs)), form)
 
 
 def _print_verdict(found: Analysis, inputs: Sequence[Path], details: bool) -> None:

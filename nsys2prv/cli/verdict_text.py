@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from textwrap import wrap
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
+from nsys2prv.analysis.findings.finding import COMMAND, RUN, Finding, of_run
 from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
@@ -25,13 +24,16 @@ from nsys2prv.analysis.sentences import (
 )
 from nsys2prv.cli.sections import ALL_SECTIONS
 from nsys2prv.cli.text_table import ms, printable
-from nsys2prv.commands.inputs import run_name
+from nsys2prv.commands.inputs import inputs_in_commands, run_name
 from nsys2prv.model.basis import after_figure
 from nsys2prv.model.words import short
 
-# Size of the screen, in characters and lines; and the longest text of inputs in commands.
+# Size of the screen, in characters and lines.
 WIDTH, HEIGHT = 100, 40
-LONGEST_INPUTS = 48
+# Tables that the last line names: those that readers ask for first.
+FIRST_TABLES = "efficiency,waiting"
+# A space at which a line is not wrapped.
+FIXED_SPACE = "\u2060"
 # Highest number of lines for iterations left out, for defects and foremost remarks, and for efficiencies of phases.
 MOST_LEFT_OUT, MOST_DEFECTS, MOST_PHASES = 3, 3, 4
 # Longest name of a window: of more iterations apart only the number shows.
@@ -43,17 +45,16 @@ INDENT = " " * 10
 
 def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     """Return the verdict as at most HEIGHT lines of WIDTH characters. `inputs`: those of the command."""
-    run = _inputs(inputs)
-    head = [*_wrapped([*_run(analysis, inputs), *_efficiency(analysis)])]
-    stands = ", where RUN stands for the reports" if run == RUN else ""
-    foot = ["", f"Tables: nsys2prv analyze {run} --show SECTION,...|{ALL_SECTIONS}{stands}"]
+    run = inputs_in_commands(inputs)
+    head = [*_wrapped([*_run(analysis, inputs, run), *_efficiency(analysis)])]
+    foot = ["", _tables(run)]
     if any(_has_steps(finding) and finding.cfg for finding in analysis.findings):
-        trace = f"Paraver: nsys2prv translate {run} -o trace writes the trace"
-        foot[1:1] = _wrapped([f"{trace}, nsys2prv cfgs --install the .cfg files"])
+        trace = f"Paraver: {_whole(f'nsys2prv translate {run} -o trace')} writes the trace"
+        foot[1:1] = _lines(f"{trace}, {_whole('nsys2prv cfgs --install')} the .cfg files")
     if analysis.run.remarks:
         count = len(analysis.run.remarks)
         foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
-    body, shown = _findings(analysis, run, HEIGHT - len(head) - len([*_defects(analysis, ())]) - len(foot))
+    body, shown = _findings(analysis, run, HEIGHT - len(head) - len([*_defects(analysis, ())]) - _rows(foot))
     return "\n".join(line.rstrip() for line in [*head, *_defects(analysis, shown), *body, *foot])
 
 
@@ -64,9 +65,42 @@ def _wrapped(lines: Iterable[str]) -> Iterator[str]:
         yield from wrap(line, WIDTH, subsequent_indent=f"{own}  ")
 
 
-def _run(analysis: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
-    """Yield name and size of the run, the window, and the iterations left out."""
+def _tables(run: str) -> str:
+    """Return the line on how to see all tables, and some of them where it has room for that."""
+    line = f"Tables: nsys2prv analyze {run} --show {ALL_SECTIONS}"
+    some = f" (or some: {FIRST_TABLES},...)"
+    return line + (some if len(line + some) <= WIDTH else "")
+
+
+def _whole(command: str) -> str:
+    """Return a command so that no line is wrapped inside it: one that is cannot be pasted into a shell."""
+    return command.replace(" ", FIXED_SPACE)
+
+
+def _lines(text: str, indent: str = "", hanging: str = "  ", most: int | None = None) -> list[str]:
+    """Return a text as lines of WIDTH characters, at most `most`; commands and paths stay whole, if they are longer."""
+    lines = wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=hanging,
+        break_long_words=False,
+        break_on_hyphens=False,
+        max_lines=most,
+    )
+    return [line.replace(FIXED_SPACE, " ") for line in lines]
+
+
+def _rows(lines: Iterable[str]) -> int:
+    """Return how many rows of the screen lines take: a long command takes several."""
+    return sum(max(1, -(-len(line) // WIDTH)) for line in lines)
+
+
+def _run(analysis: Analysis, inputs: Sequence[Path], run: str) -> Iterator[str]:
+    """Yield name and size of the run, the window, and the iterations left out. `run`: the inputs in commands."""
     yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(analysis)}"
+    if run == RUN:
+        yield f"  {RUN} in the commands below stands for its {len(inputs)} inputs"
     window = analysis.window
     name = printable(window_name(analysis))
     if window.iterations and len(name) > LONGEST_WINDOW:
@@ -75,12 +109,6 @@ def _run(analysis: Analysis, inputs: Sequence[Path]) -> Iterator[str]:
     yield from (f"  {printable(line)}" for line in (*outside_device_work(analysis), *found_by(analysis)))
     for line in islice(left_out(analysis), MOST_LEFT_OUT):
         yield f"  {line}"
-
-
-def _inputs(inputs: Sequence[Path]) -> str:
-    """Return the inputs for a command, RUN if they are long."""
-    text = shlex.join(map(str, inputs))
-    return text if len(text) <= LONGEST_INPUTS and text.isprintable() else RUN
 
 
 def _efficiency(analysis: Analysis) -> Iterator[str]:
@@ -130,7 +158,7 @@ def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequ
     for number, finding in enumerate(findings):
         block = [*_block(finding, run)]
         left = len(findings) - number + gainless
-        if len(shown) + len(block) + (left > 1) > lines:
+        if _rows([*shown, *block]) + (left > 1) > lines:
             return [*shown, f"{left} more finding{'s' * (left > 1)}: --show findings"], findings[:number]
         shown += block
     return [*shown, *([f"Also {_without_gain(gainless)}"] if gainless else [])], findings
@@ -163,26 +191,25 @@ def _block(finding: Finding, run: str) -> Iterator[str]:
     yield from wrap(title, WIDTH, subsequent_indent=INDENT, max_lines=TITLE_LINES, placeholder=" ...")
     if not _has_steps(finding):
         return
-    yield from _indented(_shortened(finding, run), ADVICE_LINES)
+    yield from _indented(_shortened(finding, run), run, ADVICE_LINES)
     where = f"{finding.cfg}.cfg" if finding.cfg else ""
     at = f" at {ms(finding.at_ns)} ms" if where and finding.at_ns is not None else ""
-    steps = "; ".join(filter(None, [of_run(finding.command, run), f"in Paraver: {where}{at}" if where else ""]))
+    steps = "; ".join(filter(None, [finding.command, f"in Paraver: {where}{at}" if where else ""]))
     if steps:
-        yield from _indented(f"Next: {steps}", 2)
+        yield from _indented(f"Next: {steps}", run)
 
 
 def _shortened(finding: Finding, run: str) -> str:
     """Return the advice of a finding, without as many of its spare parts as have no room in ADVICE_LINES."""
     advice = finding.advice
     for part in finding.spare:
-        if len(_indented(of_run(advice, run))) <= ADVICE_LINES:
+        if len(_indented(advice, run)) <= ADVICE_LINES:
             break
         advice = advice.replace(part, "", 1)
-    return of_run(advice, run)
+    return advice
 
 
-def _indented(text: str, lines: int | None = None) -> list[str]:
-    """Return a text below the title of a finding, in some lines at most. Commands and paths stay whole."""
-    return wrap(
-        text, WIDTH, initial_indent="        ", subsequent_indent=INDENT, break_on_hyphens=False, max_lines=lines
-    )
+def _indented(text: str, run: str, lines: int | None = None) -> list[str]:
+    """Return advice or a command below the title of a finding, with the inputs `run` for RUN, in some lines at most."""
+    told = of_run(COMMAND.sub(lambda command: _whole(of_run(command[0], run)), text), run)
+    return _lines(told, "        ", INDENT, lines)

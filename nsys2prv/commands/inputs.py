@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from nsys2prv.analysis.findings.finding import RUN
 from nsys2prv.errors import ReportError
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.report.discover import find_reports, is_folder_of_reports, listed, without_ending
@@ -15,6 +17,10 @@ from nsys2prv.run.options import RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.report.ncu.profile import Profile
+
+
+# Longest text of several inputs in a command.
+LONGEST_INPUTS = 80
 
 
 class FoundRun(NamedTuple):
@@ -61,6 +67,23 @@ def run_name(inputs: Sequence[Path]) -> str:
         same = same.rstrip("._-")
         same = inputs[0].absolute().parent.resolve().name if same.lower() in {"", *OF_ANY_RUN} else same
     return same or "run"
+
+
+def inputs_in_commands(inputs: Sequence[Path]) -> str:
+    """Return the inputs of a run for commands that are pasted into a shell.
+
+    One is written whole, however long it is. Several with a long text are the pattern that matches them alone, or RUN
+    if there is none; so are names that no line can show.
+    """
+    text = shlex.join(map(str, inputs))
+    if not text.isprintable():
+        return RUN
+    if len(inputs) == 1 or len(text) <= LONGEST_INPUTS:
+        return text
+    folder, ending = inputs[0].parent, inputs[0].suffix
+    if not ending or {*folder.glob(f"*{ending}")} != {*inputs}:
+        return RUN
+    return f"{'' if folder == Path() else shlex.quote(str(folder)) + '/'}*{shlex.quote(ending)}"
 
 
 def read_profiles(options: RunOptions) -> tuple[Profile, ...]:

@@ -22,7 +22,7 @@ from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.commands.frames_written import FRAMES, FrameFile, write_frames
-from nsys2prv.commands.inputs import run_name
+from nsys2prv.commands.inputs import inputs_in_commands, run_name
 from nsys2prv.commands.record import checked_name, prepare_database, record_analysis, spelled_options
 from nsys2prv.commands.translate import translate
 from nsys2prv.commands.translation import Translation
@@ -187,7 +187,7 @@ class LoadedRun:
 
     def to_html(self, path: Path | str) -> None:
         """Write the page of the analysis of the steady part. Raises Nsys2prvError."""
-        write_whole(Path(path), page(self._analysis, run_name(self._inputs)))
+        write_whole(Path(path), page(self._analysis, run_name(self._inputs), inputs_in_commands(self._inputs)))
 
     def __repr__(self) -> str:
         rows = {name: getattr(self, name).height for name in ("kernels", "nccl", "copies", "calls", "ranges")}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import escape
 from typing import Any
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.finding import Finding, of_run
+from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
 from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
@@ -31,8 +30,8 @@ from nsys2prv.model.version import VERSION
 _NOUNS = {"GB/s": "bandwidth", "MB": "size"}
 
 
-def run_facts(analysis: Analysis, name: str) -> str:
-    """Return name, size, date and window of a run."""
+def run_facts(analysis: Analysis, name: str, inputs: str) -> str:
+    """Return name, size, date and window of a run. `inputs`: its reports in commands."""
     recording = analysis.run.recording
     facts = [("Run", name), ("Size", run_size(analysis))]
     if recording.began is not None:
@@ -47,6 +46,8 @@ def run_facts(analysis: Analysis, name: str) -> str:
     facts += [("Iterations", text) for text in found_by(analysis)]
     facts += [("Iterations", text) for text in left_out(analysis)]
     facts.append(("NCCL counts as", analysis.question.nccl))
+    if inputs == RUN:
+        facts.append((f"{RUN} in commands", "the reports of the run"))
     facts.append(("Analyzed by", f"nsys2prv {VERSION}"))
     rows = "".join(f"<div><dt>{escape(term)}</dt><dd>{escape(text)}</dd></div>" for term, text in facts)
     return f'<dl class="facts">{rows}</dl>'
@@ -85,23 +86,26 @@ def defects(analysis: Analysis) -> str:
     return "".join(f'<p class="defect">{escape(text)}</p>' for text in texts)
 
 
-def findings(analysis: Analysis, name: str, side: int) -> str:
-    """Return all findings, the worst first; those with a place in time link to it. `side`: number of the run."""
+def findings(analysis: Analysis, inputs: str, side: int) -> str:
+    """Return all findings, the worst first; those with a place in time link to it.
+
+    `inputs`: the reports of the run in commands; `side`: number of the run.
+    """
     if not analysis.findings:
         return "<p>No findings.</p>"
     unit = after_figure(bool(analysis.window.iterations))
-    items = "".join(_finding(one, analysis, name, side) for one in analysis.findings)
+    items = "".join(_finding(one, analysis, inputs, side) for one in analysis.findings)
     overlap = overlapping_gains(analysis)
     note = f"Findings, by what they cost {unit}.{f' {overlap}' if overlap else ''}"
     return f'<p class="note">{note}</p><ol class="findings">{items}</ol>'
 
 
-def _finding(one: Finding, analysis: Analysis, name: str, side: int) -> str:
-    """Return a finding as an item of the list. `name`, `side`: see findings."""
+def _finding(one: Finding, analysis: Analysis, inputs: str, side: int) -> str:
+    """Return a finding as an item of the list. `inputs`, `side`: see findings."""
     severity = one.severity or "low"
     cost = f'<span class="cost">{one.cost_text}, {100 * one.share:.1f} %</span>' if one.cost_text else ""
     title = f'<span class="badge">{severity}</span> {cost} <span class="title">{escape(one.title)}</span>'
-    steps = f"<p>{escape(of_run(one.advice, shlex.quote(name)))}</p>{''.join(_next_steps(one, name))}"
+    steps = f"<p>{escape(of_run(one.advice, inputs))}</p>{''.join(_next_steps(one, inputs))}"
     # Many iterations are named by the first and last ones of a row.
     named = counted([(number, 0) for number in one.iterations]).partition(" ")[2] if one.iterations else ""
     facts = {**one.evidence, "ranks": list(one.ranks), "iterations": named, "confidence": one.confidence}
@@ -141,9 +145,9 @@ def _link(one: Finding, analysis: Analysis, side: int) -> str:
     return f' <a class="go" href="{to}">Show at {at / 1e6:.3f} ms</a>'
 
 
-def _next_steps(one: Finding, name: str) -> Iterator[str]:
+def _next_steps(one: Finding, inputs: str) -> Iterator[str]:
     if one.command:
-        yield f'<p class="next">Next: <code>{escape(of_run(one.command, shlex.quote(name)))}</code></p>'
+        yield f'<p class="next">Next: <code>{escape(of_run(one.command, inputs))}</code></p>'
     if one.cfg:
         at = f" at {one.at_ns / 1e6:.3f} ms" if one.at_ns is not None else ""
         yield f'<p class="next">In Paraver: <code>{escape(one.cfg)}.cfg</code>{at}</p>'

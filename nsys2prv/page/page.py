@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from importlib.resources import files
@@ -15,6 +16,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.run_figures import differs, unit_of_figure, words_of_figure
+from nsys2prv.analysis.findings.finding import RUN
 from nsys2prv.analysis.shown_tables import ShownTable
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.basis import basis
@@ -46,20 +48,20 @@ class _Blocks:
         return {**{n: v for n, v in block.items() if n != "text"}, "block": self.add(block["text"])}
 
 
-def page(analysis: Analysis, name: str) -> str:
-    """Return the page of a run as text. `name`: what the run is called."""
-    return page_with(analysis, name, timeline(analysis))
+def page(analysis: Analysis, name: str, inputs: str = RUN) -> str:
+    """Return the page of a run as text. `name`: what the run is called; `inputs`: its reports in commands."""
+    return page_with(analysis, name, timeline(analysis), inputs)
 
 
-def page_with(analysis: Analysis, name: str, drawn: Timeline) -> str:
-    """Return the page of a run on whose timeline `drawn` is drawn."""
+def page_with(analysis: Analysis, name: str, drawn: Timeline, inputs: str = RUN) -> str:
+    """Return the page of a run on whose timeline `drawn` is drawn. `inputs`: its reports in commands."""
     blocks = _Blocks()
     side = _side(analysis, name, drawn, blocks)
     body = [
-        head.run_facts(analysis, name),
+        head.run_facts(analysis, name, inputs),
         head.verdict(analysis),
         head.defects(analysis),
-        head.findings(analysis, name, 0),
+        head.findings(analysis, inputs, 0),
     ]
     return _filled(f"{name}: where the time goes", "\n".join(body), {"sides": [side], "tables": []}, blocks)
 
@@ -76,9 +78,9 @@ def comparison_page(comparison: Comparison) -> str:
         if run.analysis is None:
             parts.append(f'<p class="note">{letter}: {escape(run.name)} is a recorded run and has no timeline.</p>')
             continue
-        one, name = run.analysis, Path(run.name).name or run.name
-        parts += [f"<div><h2>{letter}: {escape(run.name)}</h2>", head.run_facts(one, name), head.verdict(one)]
-        parts += [head.defects(one), head.findings(one, name, len(sides)), "</div>"]
+        one, name, inputs = run.analysis, Path(run.name).name or run.name, shlex.quote(run.name)
+        parts += [f"<div><h2>{letter}: {escape(run.name)}</h2>", head.run_facts(one, name, inputs), head.verdict(one)]
+        parts += [head.defects(one), head.findings(one, inputs, len(sides)), "</div>"]
         sides.append(_side(one, f"{letter}: {name}", timeline(one), blocks))
     parts.append("</div>")
     shown = [_described(table, blocks) for table in _comparison_tables(comparison)]

@@ -198,7 +198,7 @@ def test_the_page_needs_no_network_and_is_the_same_each_time(analysed: Callable[
 
 def test_a_name_cannot_end_a_text_or_add_an_element(analysed: Callable[[str], Analysis]) -> None:
     hostile = "</script><script>alert(1)</script>/*DATA*/<!--HEAD-->"
-    text, plain = (page(analysed("gpt-ddp"), name) for name in (hostile, "plain"))
+    text, plain = (page(analysed("gpt-ddp"), name, name) for name in (hostile, "plain"))
     assert text.count("<script") == plain.count("<script")
     assert "<script>alert" not in text
 

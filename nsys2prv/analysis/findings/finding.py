@@ -17,6 +17,8 @@ Confidence = Literal["high", "medium", "low"]
 SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 # Stands for the inputs of the run in advice and commands.
 RUN = "RUN"
+# A command on the run in advice: what is pasted into a shell.
+COMMAND = re.compile(rf"nsys2prv [a-z]+ {RUN}(?: --[a-z-]+(?: (?!--)(?:'[^']*'|[\w*=,-]+(?<!,)))?)*")
 
 
 def of_run(text: str, run: str) -> str:

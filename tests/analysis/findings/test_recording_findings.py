@@ -81,7 +81,7 @@ def test_advice_names_the_reports_in_its_commands() -> None:
     told = verdict_of(found._replace(findings=(asking,)), [Path("my run")])
     assert "See analyze 'my run' --show api." in told
     assert "Next: nsys2prv inspect 'my run'" in told
-    assert "See analyze &#x27;a b&#x27; --show api." in findings(found._replace(findings=(asking,)), "a b", 0)
+    assert "See analyze &#x27;a b&#x27; --show api." in findings(found._replace(findings=(asking,)), "'a b'", 0)
 
 
 def test_the_verdict_tells_once_that_ranks_began_to_record_late() -> None:
@@ -119,7 +119,7 @@ def test_the_page_names_evidence_and_factors_as_the_terminal_does() -> None:
     assert "{" not in text
     assert "</b> copies</span>" in verdict(one)
     assert "</b> communication</span>" in verdict(analysis_of(program(GOOD)))
-    assert "Left out" not in run_facts(one, "run")
+    assert "Left out" not in run_facts(one, "run", "run")
 
 
 @pytest.mark.parametrize(("apart", "named"), [(0, False), (1, True)])

@@ -410,14 +410,6 @@ def test_the_verdict_gives_no_length_of_iterations_of_which_nothing_can_be_repla
     assert "  Iterations found by `MPI_Allreduce`, which repeats on every rank\n" in verdict
 
 
-@pytest.mark.parametrize(("inputs", "stands"), [(["run"], False), ([f"rank{n:02}.sqlite" for n in range(16)], True)])
-def test_the_verdict_says_what_run_stands_for_in_its_commands(inputs: list[str], stands: bool) -> None:
-    calls = [one for task in range(2) for one in calls_of([n * 1000 for n in range(6)], "MPI_Allreduce", task=task)]
-    found = with_findings(analyze_run(run_of(pl.DataFrame(schema=WORK), calls), Question()))
-    last = verdict_of(found, [Path(name) for name in inputs]).splitlines()[-1]
-    assert last.endswith("|all, where RUN stands for the reports") == stands
-
-
 def test_kernels_that_repeat_come_before_calls_of_mpi() -> None:
     launches = steps(LOOP, [1000 * n for n in range(6)])
     calls = [one for task in range(2) for one in calls_of([n * 2000 for n in range(6)], "MPI_Bcast", task=task)]
