@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,8 @@ from nsys2prv.run.steady import STEADY
 MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3
 # Share of the mean length of iterations from which on their median is told, too.
 MEDIAN_TOLERANCE = 0.2
+# Efficiency of communication (of 1) from which on what lowers it is not told.
+COMMUNICATION_WHOLE = 0.995
 # Name of the row of iterations with the time between them.
 WHOLE_ITERATIONS = "whole iterations"
 # In place of an efficiency.
@@ -156,14 +158,38 @@ def communication_name(analysis: Analysis) -> str:
     return "communication" if of_ranks else "copies"
 
 
+def factors_by_name(e: Efficiency, analysis: Analysis) -> dict[str, float]:
+    """Return the factors (of 1) of an efficiency of devices, by their names; a single device has no load balance."""
+    balance = {"load balance": e.load_balance} if len(e.devices) > 1 else {}
+    return {**balance, communication_name(analysis): e.communication, "orchestration": e.orchestration}
+
+
 def efficiency_text(e: Efficiency, analysis: Analysis) -> str:
     """Return an efficiency of devices and its factors: `9.1 % = load balance 99.8 x communication 9.4 x ...`."""
-    factors = (
-        ("load balance", e.load_balance),
-        (communication_name(analysis), e.communication),
-        ("orchestration", e.orchestration),
-    )
-    return f"{100 * e.parallel:.1f} % = " + " x ".join(f"{name} {100 * value:.1f}" for name, value in factors)
+    return f"{100 * e.parallel:.1f} % = {_product(factors_by_name(e, analysis))}"
+
+
+def _product(factors: Mapping[str, float]) -> str:
+    """Return factors (of 1) as text, in percent."""
+    return " x ".join(f"{name} {100 * value:.1f}" for name, value in factors.items())
+
+
+def communication_text(analysis: Analysis) -> Iterator[str]:
+    """Yield communication as a product, as late ranks and slow transfers need other remedies; nothing if it is whole.
+
+    Such as `communication 41.0 = waiting for late ranks 47.5 x transfers 86.2`.
+    """
+    whole, parts = analysis.headline_efficiency.communication, analysis.communication_factors
+    if parts and analysis.run.rank_count > 1 and whole < COMMUNICATION_WHOLE:
+        named = {"waiting for late ranks": parts["serialization"], "transfers": parts["transfer"]}
+        yield f"communication {100 * whole:.1f} = {_product(named)}"
+
+
+def efficiency_within(analysis: Analysis) -> Iterator[str]:
+    """Yield the efficiency within iterations, which tables and cfgs have, if the one of the headline is another."""
+    if analysis.leaves_time_between:
+        within = 100 * analysis.efficiency.parallel
+        yield f"of all the time; {within:.1f} % within iterations, which tables and cfgs have"
 
 
 def window_time(analysis: Analysis) -> str:
@@ -187,8 +213,7 @@ def outside_device_work(analysis: Analysis) -> Iterator[str]:
         inside, whole = analysis.efficiency.window_ns, analysis.whole_efficiency.window_ns
         yield (
             f"{100 * (1 - inside / whole):.0f} % of it lies between iterations, from their last device work to the "
-            f"next one's first: tables and cfgs cover the other {MS.text(inside)} ms, where efficiency is "
-            f"{100 * analysis.efficiency.parallel:.1f} %"
+            f"next one's first: tables and cfgs cover the other {MS.text(inside)} ms"
         )
 
 

@@ -68,10 +68,18 @@ EFFICIENCY = ShownTable(
 FACTORS = ShownTable(
     "efficiency",
     "factors",
-    "Communication efficiency of the window in %",
+    "Communication efficiency of the window in %: waiting for late ranks x transfers",
     {"serialization": "= serialization", "transfer": "x transfer"},
     dict.fromkeys(("communication", "serialization", "transfer"), FRACTION),
 )
+
+
+def with_communication(table: ShownTable, name: str) -> ShownTable:
+    """Return a table of efficiencies whose factor `communication` has the name that the verdict gives it."""
+    sign = table.head("communication").partition("communication")[0]
+    return table._replace(heads={**table.heads, "communication": f"{sign}{name}"})
+
+
 DEVICES = ShownTable("devices", "devices", "Device time")
 HOST = ShownTable("host", "host", "Host side", {"factor": "host efficiency", "value": "%"}, {"value": FRACTION})
 MAIN_THREADS = ShownTable(

@@ -16,6 +16,7 @@ from nsys2prv.analysis.host import HostTime
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
 from nsys2prv.analysis.sentences import (
+    communication_name,
     efficiency_text,
     found_by,
     left_out,
@@ -168,11 +169,12 @@ def _efficiency(analysis: Analysis) -> Section:
     if rows and (more := len(every) - len(longest)):
         rows.append({"name": f"(shorter iterations, not shown: {more})"})
     columns = ("name", "window_ns", "parallel", "load_balance", "communication", "orchestration")
-    return section(shown.EFFICIENCY, columns, rows)
+    return section(shown.with_communication(shown.EFFICIENCY, communication_name(analysis)), columns, rows)
 
 
 def _factors(analysis: Analysis) -> Section:
-    factors = analysis.communication_factors
+    # Copies wait for no rank.
+    factors = analysis.communication_factors if communication_name(analysis) != "copies" else {}
     rows = [{"communication": analysis.efficiency.communication, **factors}] if factors else []
     return section(shown.FACTORS, ("communication", "serialization", "transfer"), rows)
 

@@ -13,7 +13,9 @@ from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     communication_name,
+    communication_text,
     efficiency_text,
+    efficiency_within,
     found_by,
     left_out,
     outside_device_work,
@@ -119,8 +121,12 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
         yield f"Efficiency: {efficiency_text(analysis.headline_efficiency, analysis)}{nccl}"
+        yield from (f"  {line}" for line in (*efficiency_within(analysis), *communication_text(analysis)))
         only = "copy" if communication_name(analysis) == "copies" else "communicate"
-        yield f"  100 % if GPUs compute equally long, never only {only}, and always have something to do"
+        if len(analysis.efficiency.devices) > 1:
+            yield f"  100 % if GPUs compute equally long, never only {only}, and always have something to do"
+        else:
+            yield f"  100 % if the GPU computes all the time: it does not only {only}, and has something to do"
     elif analysis.host.mpi is not None:
         share = f"{100 * analysis.host.mpi:.1f} %, the time outside of MPI"
         yield f"Efficiency: MPI {share} (the reports hold no device activity)"

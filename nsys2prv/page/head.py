@@ -12,8 +12,10 @@ from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
 from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
-    communication_name,
+    communication_text,
     counted,
+    efficiency_within,
+    factors_by_name,
     found_by,
     left_out,
     outside_device_work,
@@ -59,12 +61,13 @@ def verdict(analysis: Analysis) -> str:
     if analysis.run.serial:
         return f'<p class="note">{escape(SERIAL_KERNELS)}</p>'
     if e.measured:
-        factors = (("load balance", e.load_balance), (communication_name(analysis), e.communication),
-                   ("orchestration", e.orchestration))  # fmt: skip
-        return _product("parallel efficiency of the devices", e.parallel, factors)
+        factors = factors_by_name(e, analysis)
+        notes = (*efficiency_within(analysis), *communication_text(analysis))
+        told = "".join(f'<p class="note">{escape(one)}</p>' for one in notes)
+        return _product("parallel efficiency of the devices", e.parallel, tuple(factors.items())) + told
     if host.mpi is not None and host.mpi_balance is not None and host.mpi_communication is not None:
-        factors = (("load balance", host.mpi_balance), ("communication", host.mpi_communication))  # type: ignore[assignment]
-        shown = _product("MPI parallel efficiency of the hosts", host.mpi, factors)
+        of_hosts = (("load balance", host.mpi_balance), ("communication", host.mpi_communication))
+        shown = _product("MPI parallel efficiency of the hosts", host.mpi, of_hosts)
         return f'{shown}<p class="note">The reports hold no device activity.</p>'
     return '<p class="note">The reports hold no device activity.</p>'
 

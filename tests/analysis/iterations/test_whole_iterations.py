@@ -30,10 +30,11 @@ def test_the_headline_is_of_whole_iterations_where_much_lies_between_them(until:
     lines = (
         "Window: steady, iterations 0 to 5, 59.950 ms, an iteration every 9.992 ms\n",
         "  50 % of it lies between iterations, from their last device work to the next one's first: tables\n"
-        "    and cfgs cover the other 29.700 ms, where efficiency is 99.0 %\n",
-        "Efficiency: 49.0 % = load balance 100.0 x copies 100.0 x orchestration 49.0\n",
+        "    and cfgs cover the other 29.700 ms\n",
+        "Efficiency: 49.0 % = copies 100.0 x orchestration 49.0\n",
+        "  of all the time; 99.0 % within iterations, which tables and cfgs have\n",
     )
-    assert [line in screen for line in lines] == [said] * 3
+    assert [line in screen for line in lines] == [said] * 4
     assert ("between iterations" in screen) == said
 
 
@@ -90,4 +91,4 @@ def test_text_json_and_page_agree() -> None:
     assert of_page.columns[0].values[:2] == ["steady", "whole iterations"]
     last = short_text_of(found)
     assert "Parallel efficiency of the devices 99.0 %" in last
-    assert "With the time between iterations, 59.950 ms: 49.0 % = load balance 100.0" in last
+    assert "With the time between iterations, 59.950 ms: 49.0 % = copies 100.0 x orchestration 49.0" in last
