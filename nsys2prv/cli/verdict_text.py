@@ -8,6 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.facts.thresholds import LOW
 from nsys2prv.analysis.findings.finding import COMMAND, RUN, Finding, of_run
 from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
@@ -34,6 +35,8 @@ from nsys2prv.model.words import short
 WIDTH, HEIGHT = 100, 40
 # Tables that the last line names: those that readers ask for first.
 FIRST_TABLES = "efficiency,waiting"
+# How to see findings that the screen leaves out, and what to do about them.
+SEE_FINDINGS = "--show findings; advice: --html FILE"
 # A space at which a line is not wrapped.
 FIXED_SPACE = "\u2060"
 # Highest number of lines for iterations left out, for defects and foremost remarks, and for efficiencies of phases.
@@ -54,8 +57,9 @@ def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
         trace = f"Paraver: {_whole(f'nsys2prv translate {run} -o trace')} writes the trace"
         foot[1:1] = _lines(f"{trace}, {_whole('nsys2prv cfgs --install')} the .cfg files")
     if analysis.run.remarks:
-        count = len(analysis.run.remarks)
-        foot.insert(1, f"{count} warning{'s' * (count > 1)}: --show warnings")
+        first, *more = analysis.run.remarks
+        warned = f"{len(more) + 1} warning{'s' * bool(more)} (--show warnings): {printable(first)}"
+        foot.insert(1, short(warned, WIDTH))
     body, shown = _findings(analysis, run, HEIGHT - len(head) - len([*_defects(analysis, ())]) - _rows(foot))
     return "\n".join(line.rstrip() for line in [*head, *_defects(analysis, shown), *body, *foot])
 
@@ -158,21 +162,35 @@ def _findings(analysis: Analysis, run: str, lines: int) -> tuple[list[str], Sequ
     if not findings:
         others = f"No {'other ' * (len(listed) < len(analysis.findings))}findings"
         return ["", f"{others}{f' but {_without_gain(gainless)}' if gainless else '.'}"], ()
-    unit = after_figure(bool(analysis.window.iterations))
-    overlap = overlapping_gains(analysis)
-    shown = ["", f"Findings, by what they cost {unit}:", *([f"  {overlap}"] if overlap else [])]
+    shown = ["", *_heading(analysis, findings, run)]
     for number, finding in enumerate(findings):
         block = [*_block(finding, run)]
         left = len(findings) - number + gainless
         if _rows([*shown, *block]) + (left > 1) > lines:
-            return [*shown, f"{left} more finding{'s' * (left > 1)}: --show findings"], findings[:number]
+            more = f"{left} more finding{'s' * (left > 1)}: {SEE_FINDINGS}"
+            return [*shown, more], findings[:number]
         shown += block
     return [*shown, *([f"Also {_without_gain(gainless)}"] if gainless else [])], findings
 
 
 def _without_gain(count: int) -> str:
     """Return the words on findings that gain nothing, with how to see them."""
-    return f"{count} that gain{'s' * (count == 1)} next to nothing: --show findings"
+    return f"{count} that gain{'s' * (count == 1)} next to nothing: {SEE_FINDINGS}"
+
+
+def _heading(analysis: Analysis, findings: Sequence[Finding], run: str) -> list[str]:
+    """Return the lines above findings: what they cost and if they overlap, or that none does.
+
+    Without devices they say how to see what there is.
+    """
+    unit = after_figure(bool(analysis.window.iterations))
+    if any(finding.cost_ns for finding in findings):
+        overlap = overlapping_gains(analysis)
+        return [f"Findings, by what they cost {unit}:", *([f"  {overlap}"] if overlap else [])]
+    if analysis.efficiency.measured or analysis.host.mpi is not None:
+        return [f"No finding costs {100 * LOW.value:g} % of the time or more. What else there is:"]
+    calls = _whole(f"nsys2prv analyze {run} --show api")
+    return [*(_lines(f"Calls and regions of hosts: {calls}") if analysis.api.height else []), "Findings:"]
 
 
 def _told_above(finding: Finding, analysis: Analysis) -> bool:
