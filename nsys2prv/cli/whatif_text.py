@@ -10,18 +10,23 @@ from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
 from nsys2prv.model.basis import basis
 
+# Where predictions are compared with programs that were changed.
+AGAINST_REALITY = "docs/analysis.md (Predictions against reality)"
 HEAD = ("iteration", "repeat", "measured ms", "predicted ms", "gain ms")
 
 
 def prediction_text(found: Prediction) -> str:
     """Return a prediction as a sentence, then a table of the iterations that change most, and their sum."""
     percent = _percent(found)
-    change = "no difference" if float(percent) == 0 else f"{percent} % {'less' if found.gain > 0 else 'more'}"
+    predicted, measured = ms(round(found.iteration_ns)), ms(round(found.measured_ns))
+    gained = f"{abs(float(measured) - float(predicted)):.3f} ms, {percent} %"
+    change = "no difference" if float(percent) == 0 else f"{gained} {'less' if found.gain > 0 else 'more'}"
     of_iterations = not found.iterations["iteration"].null_count()
     lines = [
-        f"With {', '.join(found.changes)} {basis(of_iterations)} takes {ms(round(found.iteration_ns))} ms instead of "
-        f"{ms(round(found.measured_ns))} ms: {change} (means).",
-        f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most.",
+        f"With {', '.join(found.changes)} {basis(of_iterations)} takes {predicted} ms instead of {measured} ms: "
+        f"{change} (means).",
+        f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most; how far "
+        f"predictions hold: {AGAINST_REALITY}.",
     ]
     lines += [
         f"{printable(change)} changes nothing here: the run has none of it, or has it so already.{_on_delay(change)}"

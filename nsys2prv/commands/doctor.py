@@ -32,6 +32,8 @@ OPTIONAL = {
     "nvprof": "the names of kernels in files of nvprof",
     "postgres": "--db with PostgreSQL",
 }
+# Of a package that a part of its extra's use needs.
+NEEDED_BY = {"dask-jobqueue": "--dask slurm"}
 ANSWER_SECONDS = 30
 # Below these a small run already fails.
 ENOUGH_MEMORY = ENOUGH_DISK = 2**30
@@ -72,7 +74,9 @@ def _package(name: str, lowest: str, extra: str | None) -> Check:
     """Check that a package is installed, new enough, and loads on this processor and system."""
     failed: CheckState = "missing" if extra else "broken"
     wanted = f".[{extra}]" if extra else f"{name}>={lowest}"
-    step = f"pip install '{wanted}'" + (f" in the clone, needed for {OPTIONAL[extra]}" if extra else "")
+    step = f"pip install '{wanted}'"
+    if extra:
+        step += f" in the clone, needed for {NEEDED_BY.get(name, OPTIONAL[extra])}"
     try:
         there = version(name)
         importlib.import_module(name.replace("-", "_"))

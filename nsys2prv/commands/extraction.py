@@ -43,6 +43,8 @@ def extract_reports(reports: Sequence[Sequence[ReportPart]], workers: Workers, k
             done.setdefault(part.path, []).append(result)
         elif keep_going:
             errors.setdefault(part.path, result)
+        elif len(reports) > 1:
+            raise ReportError(result.path, result.cause, f"{result.advice}; or leave it out with --keep-going")
         else:
             raise result
     paths = [own[0].path for own in reports]

@@ -42,3 +42,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
     near = difflib.get_close_matches(name, list(known), n=1)
     return f", did you mean {short(near[0], NAME_WIDTH)!r}?" if near else ""
+
+
+def are_similar(name: str, other: str) -> bool:
+    """Return True if one name may be meant by the other, as `did_you_mean` judges."""
+    # Loaded for messages alone.
+    import difflib
+
+    return bool(difflib.get_close_matches(name, [other], n=1))

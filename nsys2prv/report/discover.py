@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from nsys2prv.errors import ReportError
-from nsys2prv.model.words import did_you_mean
+from nsys2prv.model.words import are_similar, did_you_mean
 from nsys2prv.report import nsys as nsys_tool
 from nsys2prv.report.columnar import is_columnar
 from nsys2prv.report.nvprof import database as nvprof
@@ -76,7 +76,9 @@ def _expand(item: Path) -> list[Path]:
 def _similar(item: Path) -> str:
     """Ask if a file beside a missing one was meant; empty where its folder cannot be read."""
     try:
-        return did_you_mean(item.name, [path.name for path in item.parent.iterdir()])
+        # Endings are alike in all names: they make no two names similar.
+        near = [path.name for path in item.parent.iterdir() if are_similar(path.stem, item.stem)]
+        return did_you_mean(item.name, near)
     except OSError:
         return ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Sequence
 
 from nsys2prv.errors import UsageError
@@ -24,9 +25,11 @@ def span_of_range(summaries: Sequence[Summary], clocks: Sequence[Clock], name: s
     ]
     if not spans:
         texts = _texts(summaries)
+        # One report for all: the others of a run have nearly the same ranges.
+        report = shlex.quote(str(summaries[0].path))
         others = did_you_mean(name, texts) or _some(texts)
         raise UsageError(
-            f"no report has an NVTX range {short(name)!r}{others}; `nsys2prv analyze RUN --show nvtx` lists them"
+            f"no report has an NVTX range {short(name)!r}{others}; `nsys2prv analyze {report} --show nvtx` lists them"
         )
     # As drawn: what has no length, or ends before it begins, lasts 1 ns.
     return min(begin for begin, _ in spans), max(max(end, begin + 1) for begin, end in spans)

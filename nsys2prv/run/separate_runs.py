@@ -34,6 +34,8 @@ SAME_TIME_TOLERANCE_NS = 1_000_000_000
 # Environment variables in which batch systems put the id of a job.
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID")
 # The argument of a command that names its program: a script, or a module behind Python's -m.
+# The first year in which a run can have been recorded.
+FIRST_YEAR = 2010
 SCRIPT = re.compile(r".+\.(py|sh|jl|R|pl)")
 
 
@@ -87,7 +89,8 @@ def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host], insists: 
     raise UsageError(
         f"{len(facts)} reports are of {len(runs)} runs, at different times and with no job, process, ranks or "
         f"communicator in common: {_named(runs, facts)}; give the reports "
-        "of one run, put those of each run into a folder for `nsys2prv batch`, or insist on one with --one-run"
+        "of one run, take each report for a run with `nsys2prv batch --group %name`, put those of each run into a "
+        "folder for `nsys2prv batch`, or insist on one with --one-run"
     )
 
 
@@ -268,6 +271,12 @@ def _named(runs: Sequence[Sequence[int]], facts: Sequence[ReportFacts]) -> str:
     return ", ".join(_described(run, facts) for run in runs[:NAMES_SHOWN]) + more
 
 
+def _began(utc_ns: int) -> str:
+    """Return when a run began as text. A clock that counts from the start of its machine says nothing."""
+    began = datetime.fromtimestamp(utc_ns // 10**9, UTC)
+    return f"{began:%Y-%m-%d %H:%M:%S} UTC" if began.year >= FIRST_YEAR else "time unknown"
+
+
 def _described(run: Sequence[int], facts: Sequence[ReportFacts]) -> str:
     """Name a run by its folder or reports, and say what it is."""
     own, full = [facts[r].path for r in run], [f.path.resolve() for f in facts]
@@ -277,6 +286,6 @@ def _described(run: Sequence[int], facts: Sequence[ReportFacts]) -> str:
     named = shown if alone else few([str(path) for path in own], 2)
     program = few(sorted(frozenset[str]().union(*(facts[r].programs for r in run))), 1)
     begins = [span[0] for r in run if (span := facts[r].span)]
-    began = f"{datetime.fromtimestamp(min(begins) // 10**9, UTC):%Y-%m-%d %H:%M:%S} UTC" if begins else ""
+    began = _began(min(begins)) if begins else ""
     count = f"{len(run)} reports" if len(run) > 1 else "1 report"
     return f"{named} ({', '.join(filter(None, [count, program, began]))})"

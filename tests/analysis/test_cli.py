@@ -277,6 +277,7 @@ def test_what_cannot_be_found_is_said(arguments: tuple[str, ...], says: str) -> 
         ("trasnfer*0.5", "is 'trasnfer', did you mean 'transfer'[?]"),
         ("stencl*0.5", "is 'stencl', did you mean 'stencil'[?]"),
         ("transfer=0.5", "nor TARGET=0, did you mean 'transfer[*]0.5'[?]"),
+        ("transfer/2", "nor TARGET=0, did you mean 'transfer[*]0.5'[?]; changes are"),
         ("transfer", "nor TARGET=0, such as 'transfer[*]0.5' for half of its time; changes are"),
     ],
 )

@@ -177,7 +177,11 @@ def test_one_bad_report_among_many_is_named_and_stops_the_run(
     cli: Command, saxpy: Path, mpi_halo: list[Path], tmp_path: Path, output: Path
 ) -> None:
     (bad,) = construct.truncated(saxpy, tmp_path / "bad")
-    assert_refused(cli("translate", *mpi_halo, bad, "-o", output, "--quiet"), 1, bad)
+    said = cli("translate", *mpi_halo, bad, "-o", output, "--quiet")
+    assert_refused(said, 1, bad, "or leave it out with --keep-going")
+    alone = cli("translate", bad, "-o", output, "--quiet")
+    assert_refused(alone, 1, bad)
+    assert "--keep-going" not in alone.err
     assert left_in(output.parent) == []
 
 
@@ -475,7 +479,7 @@ USAGE = {
     "--time now:then": "is not a time",
     "--time 2s:1s": "the chosen time, 2.000000 to 1.000000 s, is empty or outside of the run",
     "--nvtx nowhere": "no report has an NVTX range 'nowhere', but halo, iteration 0, reduce; `nsys2prv",
-    "--nvtx nowhere --only kernels": "no report has an NVTX range 'nowhere'; `nsys2prv analyze RUN --show nvtx` lists",
+    "--nvtx nowhere --only kernels": "mpi-halo/mpi-halo.0.sqlite --show nvtx` lists them",
     "--window nowhere": "no report has an NVTX range 'nowhere', but halo, iteration 0, reduce; `nsys2prv",
     "--ranks one": "neither a rank",
     "--ranks 0-1000000000000000": "neither a rank below a million",

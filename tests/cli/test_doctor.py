@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections import namedtuple
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,13 @@ def test_little_disk_and_memory_are_low(monkeypatch: pytest.MonkeyPatch) -> None
     assert found["disk, current folder"].state == found["memory"].state == "low"
     assert found["memory"].found == "268.4 MB left to this job or container"
     assert str(os.getcwd()) in found["disk, current folder"].found  # noqa: PTH109
+
+
+def test_a_package_that_is_missing_names_what_alone_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(doctor, "version", nowhere)
+    checks = by_name()
+    assert checks["dask-jobqueue"].next_step.endswith("needed for --dask slurm")
+    assert checks["distributed"].next_step.endswith("needed for --dask")

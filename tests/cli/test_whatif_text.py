@@ -29,6 +29,16 @@ def test_predicted_iterations_that_change_are_shown_and_the_others_counted() -> 
     ]
 
 
+def test_the_gain_is_told_in_ms_too_and_the_error_of_a_replay_for_what_it_is() -> None:
+    """The gain is the difference of the two times as they are printed."""
+    first, second, *_ = prediction_text(_predicted({(0, 0): 461_000, (1, 0): 461_000})).splitlines()
+    assert first.endswith(" an iteration takes 0.539 ms instead of 1.000 ms: 0.461 ms, 46.1 % less (means).")
+    assert second == (
+        "A replay without changes misses the measured times by 0.00 % at most; how far predictions hold: "
+        "docs/analysis.md (Predictions against reality)."
+    )
+
+
 def test_predicted_iterations_of_several_repeats_are_told_apart() -> None:
     lines = prediction_text(_predicted({(1, 0): 2000, (1, 1): -3000})).splitlines()
     assert [line.split() for line in lines[-3:-1]] == [

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from nsys2prv.model.words import NAME_WIDTH, did_you_mean, few, few_ranks, short
+from nsys2prv.model.words import NAME_WIDTH, are_similar, did_you_mean, few, few_ranks, short
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,8 @@ def test_the_first_names_are_listed_and_the_others_counted() -> None:
 def test_only_a_similar_name_is_suggested() -> None:
     assert did_you_mean("kernel", ["kernels", "nvtx"]) == ", did you mean 'kernels'?"
     assert did_you_mean("mpi", ["kernels", "nvtx"]) == ""
+
+
+def test_names_are_similar_without_their_endings() -> None:
+    assert are_similar("report1", "report2")
+    assert not are_similar("zero", "nope")

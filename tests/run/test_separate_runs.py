@@ -15,7 +15,7 @@ import nsys2prv
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.errors import UsageError
 from nsys2prv.page.head import defects
-from nsys2prv.run.separate_runs import ReportFacts, separate_runs
+from nsys2prv.run.separate_runs import ReportFacts, separate_runs, several_runs_warning
 
 # Reports that are named are refused like those of a folder.
 STRICT = nsys2prv.RunOptions(one_run=False)
@@ -98,10 +98,17 @@ def test_sample_reports_are_six_runs(cli: Command, tmp_path: Path) -> None:
         assert "12 reports are of 6 runs" in said.err
         assert f"{SAMPLES / 'gpt-ddp'} (4 reports, ddp.py, 2026-11-20 17:48:23 UTC)" in said.err
         assert f"{SAMPLES / 'single' / 'saxpy.sqlite'} (1 report, saxpy, " in said.err
+        assert "take each report for a run with `nsys2prv batch --group %name`" in said.err
         assert "`nsys2prv batch`, or insist on one with --one-run" in said.err
     assert left_in(tmp_path) == []
     assert cli("align", SAMPLES).err.startswith("nsys2prv: 12 reports are of 6 runs")
     assert "warning: the reports seem to be of 6 runs" in cli("inspect", SAMPLES).out
+
+
+@pytest.mark.parametrize(("seconds", "told"), [(56_501, "time unknown"), (1_800_000_000, "2027-01-15 08:00:00 UTC")])
+def test_a_clock_without_a_date_gives_a_run_none(seconds: int, told: str) -> None:
+    runs = [fact(seconds, seconds + 1, "a"), fact(seconds + 60, seconds + 61, "b")]
+    assert f"a, {told})" in next(several_runs_warning(runs))
 
 
 def test_runs_are_told_apart_also_by_what_was_not_chosen(tmp_path: Path) -> None:

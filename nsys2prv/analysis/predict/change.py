@@ -38,6 +38,8 @@ def parse_change(text: str) -> Change:
     if not found:
         meant = re.fullmatch(r"(.+?)\s*=\s*(\d+\.?\d*|\.\d+)", text.strip())
         hint = f", did you mean '{short(meant[1])}*{meant[2]}'?" if meant else ""
+        if divided := re.fullmatch(r"(.+?)\s*/\s*(\d*[1-9]\d*)", text.strip()):
+            hint = f", did you mean '{short(divided[1])}*{1 / int(divided[2]):.3g}'?"
         if re.fullmatch(r"[^*=/]*[^*=/\d.\s]\s*", text):
             hint = f", such as '{short(text.strip())}*0.5' for half of its time"
         raise UsageError(
