@@ -107,6 +107,8 @@ def _run(analysis: Analysis, inputs: Sequence[Path], run: str) -> Iterator[str]:
     yield f"Run {short(printable(run_name(inputs)), 50)}: {run_size(analysis)}"
     if run == RUN:
         yield f"  {RUN} in the commands below stands for its {len(inputs)} inputs"
+    # Before any figure: reports of several runs, and reports that were left out.
+    yield from (short(f"  {printable(text)}", 2 * WIDTH) for text in analysis.run.foremost[:MOST_DEFECTS])
     window = analysis.window
     name = printable(window_name(analysis))
     if window.iterations and len(name) > LONGEST_WINDOW:
@@ -141,12 +143,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
 
 
 def _defects(analysis: Analysis, shown: Sequence[Finding]) -> Iterator[str]:
-    """Yield the foremost remarks, such as reports that were left out, and the worst defects that show in figures.
-
-    `shown`: the findings below them, which tell some of the defects.
-    """
-    for text in analysis.run.foremost[:MOST_DEFECTS]:
-        yield from wrap(printable(text), WIDTH, max_lines=2)
+    """Yield the worst defects that show in figures. `shown`: the findings below them, which tell some of them."""
     for defect in untold_defects(analysis, shown)[:MOST_DEFECTS]:
         yield from wrap(printable(f"Defect: {defect.sentence}"), WIDTH, subsequent_indent="  ", max_lines=2)
 

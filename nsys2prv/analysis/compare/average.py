@@ -39,12 +39,12 @@ class Average(NamedTuple):
     @property
     def text(self) -> str:
         """Return both times, the difference, and how many iterations are long in each run."""
-        counts = [
-            f"{long or 'none'} of {every} in {run}"
-            for run, long, every in zip("AB", self.long, self.iterations, strict=True)
-        ]
         times = f"{self.b / 1e6:.3f} ms on average instead of {self.a / 1e6:.3f} ({change_text(self.share)})"
-        return f"an iteration takes {times}; long ones are {' and '.join(counts)}"
+        # The run that has long ones comes first.
+        runs = sorted(zip("AB", self.long, self.iterations, strict=True), key=lambda run: run[1] == 0)
+        (first, long, every), (other, *counts) = runs
+        those = f"{long or 'none'} of {every} iterations of {first} are long"
+        return f"an iteration takes {times}; {those}, {counts[0] or 'none'} of {counts[1]} of {other}"
 
 
 def average(a: Floats, b: Floats, enough: bool = True) -> Average:

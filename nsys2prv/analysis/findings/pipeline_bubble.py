@@ -38,8 +38,8 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
     beside = " (bubble)"
     if known:
         parts = round(known["microbatches"])
-        least = f"with {count} stages and {parts} microbatch{'es' * (parts != 1)} at least {100 * known['ideal']:.0f} %"
-        beside = f": a bubble of {100 * known['bubble']:.0f} %, {least}"
+        least = f"{parts} microbatch{'es' * (parts != 1)} on {count} stages allow {100 * known['ideal']:.0f} %"
+        beside = f": they are empty {100 * known['bubble']:.0f} % of the pipeline's time; {least}"
     yield Finding(
         "pipeline-bubble",
         f"Stages wait for each other's messages {text_ms(cost)} {case.unit}{beside}",

@@ -171,11 +171,12 @@ def test_the_verdict_and_the_gate_go_by_the_average_that_decides() -> None:
     assert (better.verdict.change, worse.verdict.change) == ("faster", "slower")
     assert better.verdict.text.startswith(
         "B is faster: an iteration takes 10.335 ms on average instead of 24.955 (-58.6 %); "
-        "long ones are 3 of 20 in A and none of 20 in B. The usual one (median) takes 10.4 ms instead of 10.1 (+3.0 %"
+        "3 of 20 iterations of A are long, none of 20 of B. "
+        "The usual one (median) takes 10.4 ms instead of 10.1 (+3.0 %"
     )
     gate = [condition_of("iteration > 3%")]
     assert [judge(one, gate)[0].holds for one in (better, worse)] == [False, True]
-    assert judge(worse, gate)[0].text.endswith("long ones are none of 20 in A and 3 of 20 in B")
+    assert judge(worse, gate)[0].text.endswith("3 of 20 iterations of B are long, none of 20 of A")
 
 
 def test_iterations_that_begin_together_are_in_the_order_of_their_numbers() -> None:

@@ -94,7 +94,7 @@ class _Kernels(NamedTuple):
         return {
             LAUNCHES: counts,
             GRIDS: f"as many launches with {self.blocks / max(self.usual_blocks, 1):.1f} times as many blocks",
-            OTHERS: f"{'as many launches' if launches == usual else counts}, of other kernels, {times}",
+            OTHERS: f"{'as many launches' if launches == usual else counts}; by other kernels they take {times}",
             LONGER: f"the same launches and grids, {times}",
         }[self.why]
 

@@ -71,7 +71,7 @@ def test_other_kernels_in_as_many_launches_have_more_data_if_they_have_more_bloc
     run = uneven("k:large:attention @0 205-655", "k:small:attention @0 205-255", 655)
     assert advice(with_blocks(run, "large", blocks)) == (
         "Share the work evenly: 100 % of what it computes longer is in attention kernels like `large` (as many "
-        f"launches, of other kernels, 9.0 times as long). {follows}"
+        f"launches; by other kernels they take 9.0 times as long). {follows}"
     )
 
 
@@ -86,7 +86,8 @@ def test_products_that_libraries_choose_by_size_are_counted_together() -> None:
     own = "k:large:GEMM @0 205-405, k:large:GEMM @0 405-655"
     advised = advice(uneven(own, "k:small:GEMM @0 205-230, k:large:GEMM @0 230-255", 655))
     assert (
-        "in GEMM kernels like `large` (as many launches, of other kernels, 5.0 times as long). It runs other" in advised
+        "in GEMM kernels like `large` (as many launches; by other kernels they take 5.0 times as long). It runs other"
+        in advised
     )
 
 
