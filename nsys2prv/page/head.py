@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import escape
-from typing import Any
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
@@ -25,11 +24,8 @@ from nsys2prv.analysis.sentences import (
     window_time,
 )
 from nsys2prv.model.basis import after_figure
-from nsys2prv.model.units import unit_of, words_of
 from nsys2prv.model.version import VERSION
-
-# Names of evidence that is called by its unit alone.
-_NOUNS = {"GB/s": "bandwidth", "MB": "size"}
+from nsys2prv.page.evidence import evidence_pair
 
 
 def run_facts(analysis: Analysis, name: str, inputs: str) -> str:
@@ -112,7 +108,7 @@ def _finding(one: Finding, analysis: Analysis, inputs: str, side: int) -> str:
     # Many iterations are named by the first and last ones of a row.
     named = counted([(number, 0) for number in one.iterations]).partition(" ")[2] if one.iterations else ""
     facts = {**one.evidence, "ranks": list(one.ranks), "iterations": named, "confidence": one.confidence}
-    pairs = [_pair(key, value) for key, value in facts.items() if value not in ([], None, "")]
+    pairs = [evidence_pair(key, value) for key, value in facts.items() if value not in ([], None, "")]
     evidence = "".join(f"<div><dt>{escape(key)}</dt><dd>{escape(value)}</dd></div>" for key, value in pairs)
     # The advice of a cheap finding is folded.
     shown = "" if severity == "low" else " open"
@@ -121,20 +117,6 @@ def _finding(one: Finding, analysis: Analysis, inputs: str, side: int) -> str:
         f"<details{shown}><summary>What to do, and the evidence</summary>{steps}"
         f'<dl class="facts">{evidence}</dl></details></li>'
     )
-
-
-def _pair(key: str, value: Any) -> tuple[str, str]:
-    """Return name and value of a piece of evidence as texts."""
-    unit = unit_of(key)
-    if isinstance(value, dict):
-        return key.replace("_", " "), "; ".join(f"{name}: {text}" for name, text in value.items())
-    if isinstance(value, list | tuple):
-        # Of functions each is a list itself: name, module, share.
-        texts = (" ".join(map(str, each)) if isinstance(each, list) else str(each) for each in value)
-        return key.replace("_", " "), ", ".join(texts)
-    if unit is None or not unit.sign:
-        return key.replace("_", " "), str(value)
-    return words_of(key) or _NOUNS[unit.sign], f"{unit.text(value)} {unit.sign}"
 
 
 def _link(one: Finding, analysis: Analysis, side: int) -> str:
