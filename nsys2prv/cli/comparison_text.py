@@ -10,7 +10,9 @@ import polars as pl
 from nsys2prv.analysis.compare.comparison import Comparison
 from nsys2prv.analysis.compare.conditions import Judgment
 from nsys2prv.analysis.compare.run_figures import (
+    EFFICIENCY,
     KERNEL_TIME,
+    PHASE,
     RunFigures,
     differs,
     unit_of_figure,
@@ -19,11 +21,16 @@ from nsys2prv.analysis.compare.run_figures import (
 from nsys2prv.analysis.compare.told_figures import SUMMED
 from nsys2prv.cli.text_table import aligned, printable
 from nsys2prv.model.basis import basis
+from nsys2prv.model.units import FRACTION
 from nsys2prv.run.steady import STEADY
 
 HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
 # Longest text of a cell.
 WIDTH = 60
+# Change in percent below which a figure is only counted: the spread of iterations hides it in most runs.
+SLIGHT = 1.0
+# What is printed however little it changed: means of iterations, and efficiencies.
+ALWAYS = pl.col("what").str.ends_with(", mean") | pl.col("what").is_in([EFFICIENCY, PHASE])
 # Sizes of the runs and sums over devices, which a comment on a change does without.
 NOT_IN_MARKDOWN = ("run", "window", "devices")
 
@@ -31,12 +38,14 @@ NOT_IN_MARKDOWN = ("run", "window", "devices")
 class ShownFigures(NamedTuple):
     """The rows of a comparison that are printed, as cells; how many of `every` figures are left out, and why.
 
-    `same`: figures without a difference that the digits show; `less`: kernels that changed less than those shown.
+    `same`: figures without a difference that the digits show; `slight`: those whose change is below SLIGHT; `less`:
+    kernels that changed less than those shown.
     """
 
     rows: list[list[str]]
     every: int
     same: int
+    slight: int
     less: int
 
     @property
@@ -47,8 +56,9 @@ class ShownFigures(NamedTuple):
         if not self.rows:
             return [f"None of {self.every} figures differs in the digits that are shown (--json has all)."]
         same = f"{self.same} of {self.every} figures, which do not differ in the digits that are shown"
+        slight = f"{self.slight} that change by less than {SLIGHT:g} %"
         less = f"{self.less} kernel{'s' * (self.less != 1)} that changed less (--top)"
-        parts = [*([same] if self.same else []), *([less] if self.less else [])]
+        parts = [*([same] if self.same else []), *([slight] if self.slight else []), *([less] if self.less else [])]
         return [f"Left out: {'; '.join(parts)}. --json has all."] if parts else []
 
 
@@ -115,9 +125,12 @@ def _shown(comparison: Comparison, top: int, without: Sequence[str] = ()) -> Sho
     change = (pl.col("b").fill_null(0) - pl.col("a").fill_null(0)).abs()
     kernels = table.filter(of_kernels).sort(change, "name", descending=[True, False])
     each = all(comparison.iterations)
-    others, changed = _differing(table.filter(~of_kernels), each), _differing(kernels, each)
-    differing = len(others) + len(changed)
-    return ShownFigures([*others, *changed[:top]], table.height, table.height - differing, max(len(changed) - top, 0))
+    slight = (pl.col("change_percent").abs() < SLIGHT).fill_null(False) & ~ALWAYS
+    few = len(_differing(table.filter(slight), each))
+    others = _differing(table.filter(~of_kernels & ~slight), each)
+    changed = _differing(kernels.filter(~slight), each)
+    same = table.height - len(others) - len(changed) - few
+    return ShownFigures([*others, *changed[:top]], table.height, same, few, max(len(changed) - top, 0))
 
 
 def _differing(figures: pl.DataFrame, of_iterations: bool) -> list[list[str]]:
@@ -131,4 +144,6 @@ def _row(figure: Mapping[str, Any], of_iterations: bool) -> list[str]:
     unit, change = unit_of_figure(figure["what"], figure["name"]), figure["change_percent"]
     values = ["" if figure[c] is None else unit.text(figure[c]) for c in ("a", "b", "difference")]
     words = (text[:WIDTH] for text in words_of_figure(figure["what"], figure["name"], of_iterations))
-    return [*words, unit.sign, *values, "" if change is None else f"{change:+.1f}"]
+    # Percents of percents are read as points.
+    told = change is not None and unit != FRACTION
+    return [*words, unit.sign, *values, f"{change:+.1f}" if told else ""]

@@ -38,7 +38,7 @@ def slower_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("window", "duration_ns", "ms", ("iteration, mean", "from first to last activity")),
         ("iteration step #, mean", "length_ns", "ms", ("iteration step #, mean", "from one to the next")),
         ("efficiency", "whole_iterations", "%", ("efficiency", "whole iterations")),
-        ("iteration step #, mean", "own_ns", "ms", ("iteration step #, mean", "own")),
+        ("iteration step #, mean", "own_ns", "ms", ("iteration step #, mean", "own, mean of ranks")),
         ("memory", "total_ns", "ms", ("memory operations", "total")),
         ("devices", "count", "", ("devices", "count")),
         ("efficiency", "load_balance", "%", ("efficiency", "load balance")),

@@ -103,3 +103,20 @@ def test_the_efficiency_of_whole_iterations_is_told_where_it_is_another(until: i
     assert next(row for row in rows if row[2:6] == ["from", "one", "to", "the"])[8:10] == ["9.992", "10.192"]
     spans = [f"{(end - 5) * UNIT / 1e6:.3f}" for end in (960, until)]
     assert any(row[2:7] == ["from", "first", "to", "last", "activity"] and row[8:10] == spans for row in rows) == told
+
+
+def test_slight_changes_are_counted_and_percents_have_no_percents() -> None:
+    """Those of iterations and efficiencies are told in any case."""
+    a = {**FIGURES, ("efficiency", "parallel"): 0.5, ("iteration, mean", "exposed_ns"): 5e6}
+    b = {**a, ("class, total_ns", "GEMM"): 4.03e6, ("efficiency", "parallel"): 0.502}
+    b |= {("devices", "useful_ns"): 4.08e6, ("iteration, mean", "exposed_ns"): 5.01e6}
+    text = comparison_text(Comparison(side("one", 3, a), side("two", 3, b)), 10)
+    rows = [line.split() for line in text.splitlines() if line.startswith("  ")][1:]
+    assert ["devices", "useful", "ms", "1.333", "1.360", "0.027", "+2.0"] in rows
+    assert ["iteration,", "mean", "exposed,", "mean", "of", "ranks", "ms", "5.000", "5.010", "0.010", "+0.2"] in rows
+    assert ["efficiency", "parallel", "%", "50.0", "50.2", "0.2"] in rows
+    assert len(rows) == 3
+    assert text.splitlines()[-1] == (
+        "Left out: 2 of 6 figures, which do not differ in the digits that are shown; 1 that change by less than 1 %. "
+        "--json has all."
+    )

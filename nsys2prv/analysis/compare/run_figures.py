@@ -24,7 +24,11 @@ WHOLE, LENGTH = "whole_iterations", "length_ns"
 
 
 # Means of iterations whose names say too little.
-OF_ITERATIONS = {LENGTH: "from one to the next", "total_ns": "on the host"}
+OF_ITERATIONS = {
+    LENGTH: "from one to the next",
+    "total_ns": "on the host",
+    **{f"{name}_ns": f"{name}, mean of ranks" for name in ("own", "exposed", "idle")},
+}
 
 
 class RunFigures(NamedTuple):
