@@ -11,14 +11,14 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.communication.delays import delays
 from nsys2prv.analysis.communication.nccl_bandwidths import nccl_bandwidths
 from nsys2prv.analysis.communication.overlap import overlap
-from nsys2prv.analysis.efficiency import NcclAs, Phase, efficiency, efficiency_by_occurrence
+from nsys2prv.analysis.efficiency import NcclAs, Phase, efficiency, efficiency_by_occurrence, efficiency_by_span
 from nsys2prv.analysis.explanation import explain
 from nsys2prv.analysis.frames import COPY, Run
 from nsys2prv.analysis.host import host_efficiency
 from nsys2prv.analysis.idle.idle_gaps import longest_gaps
 from nsys2prv.analysis.idle.launches import launches, queues
 from nsys2prv.analysis.interval_frames import cut_with_ns, ns_inside, parts_by, whole_with_ns
-from nsys2prv.analysis.iterations.iteration_lengths import whole_iterations
+from nsys2prv.analysis.iterations.iteration_lengths import overlapping_iterations, whole_iterations
 from nsys2prv.analysis.iterations.iteration_times import ITERATION, compare_ranks, iterations
 from nsys2prv.analysis.iterations.located import locate, no_range
 from nsys2prv.analysis.iterations.phases import named, occurrences, phase_window, projected
@@ -40,8 +40,9 @@ def analyze_run(run: Run, question: Question) -> Analysis:
     main, pattern, steps, occurring, window, found_by = locate(run, question)
     spans = window.spans
     by_name = tuple(_named_phase(run, cut_with_ns(run.work, spans), main, n, question.nccl) for n in question.phases)
-    per_iteration = _per_iteration(run, occurring, steps, pattern, question.nccl) if pattern else ()
     table = iterations(run, main, steps, occurring, window) if pattern else pl.DataFrame(schema=ITERATION)
+    overlapping = overlapping_iterations(table)
+    per_iteration = _per_iteration(run, occurring, steps, pattern, overlapping, question.nccl) if pattern else ()
     # The dependency graph takes most memory: beside it no copy of the run's work is held.
     del occurring
     explanation = explain(run, main, steps, window)
@@ -95,10 +96,13 @@ def _named_phase(run: Run, work: pl.DataFrame, main: pl.DataFrame, name: str, nc
 
 
 def _per_iteration(
-    run: Run, occurring: pl.DataFrame, steps: pl.DataFrame, pattern: str, nccl: NcclAs
+    run: Run, occurring: pl.DataFrame, steps: pl.DataFrame, pattern: str, overlapping: pl.DataFrame | None, nccl: NcclAs
 ) -> tuple[Phase, ...]:
     counts = {(repeat, number): count for repeat, number, count in steps.group_by("repeat", "number").len().rows()}
-    found = efficiency_by_occurrence(occurring, run.devices, nccl)
+    if overlapping is None:
+        found = efficiency_by_occurrence(occurring, run.devices, nccl)
+    else:
+        found = efficiency_by_span(run.work, overlapping, run.devices, nccl)
     return tuple(
         Phase(named(pattern, number, repeat), counts[repeat, number], own) for (repeat, number), own in found.items()
     )

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Device
 from nsys2prv.analysis.interval_frames import covered_by, covered_time
 from nsys2prv.intervals.grouped import axis_over
-from nsys2prv.intervals.spans import Spans
+from nsys2prv.intervals.spans import Spans, one_span, time_in
 
 # Kind of NCCL kernels: useful work (as TALP counts them) or communication (as BasicAnalysis does).
 NcclAs = Literal["useful", "communication"]
@@ -85,6 +86,34 @@ def efficiency_by_occurrence(
     found = {}
     for repeat, number, ns in windows.rows():
         times = [DeviceTime(device, *known.get((repeat, number, n), (0, 0))) for n, device in enumerate(devices)]
+        found[repeat, number] = efficiency_of_times(times, ns)
+    return found
+
+
+def efficiency_by_span(
+    work: pl.DataFrame, spans: pl.DataFrame, devices: Sequence[Device], nccl: NcclAs
+) -> dict[tuple[int, int], Efficiency]:
+    """Return the efficiency of each span by (repeat, number), in order of the rows.
+
+    All work in a span counts, whichever iteration launched it. `work`: WORK; `spans`: repeat, number, begin and until
+    (ns) of iterations that overlap on devices.
+    """
+    begin, until = (spans[c].to_numpy() for c in ("begin", "until"))
+    axis = axis_over(one_span(int(begin.min()), int(until.max())), len(devices))
+    covered = [covered_by(axis, own, "device") for own in (work.filter(_is_useful(nccl)), work)]
+    each = [np.full(len(begin), device) for device in range(len(devices))]
+    by_device = [
+        [time_in(one, axis.at(device, until)) - time_in(one, axis.at(device, begin)) for one in covered]
+        for device in each
+    ]
+    found = {}
+    for n, (repeat, number, ns) in enumerate(
+        spans.select("repeat", "number", pl.col("until") - pl.col("begin")).rows()
+    ):
+        times = [
+            DeviceTime(device, int(useful[n]), int(busy[n]))
+            for device, (useful, busy) in zip(devices, by_device, strict=True)
+        ]
         found[repeat, number] = efficiency_of_times(times, ns)
     return found
 

@@ -181,7 +181,7 @@ _ABOUT_ITERATIONS = {
     "compute_ns": "Computing",
     "communication_ns": "Communicating",
     "exposed_ns": "Communicating while no kernel computes",
-    "idle_ns": "Idle within `device_ns`",
+    "idle_ns": "Within `device_ns`: the device runs nothing, of any iteration",
     "mpi_ns": "In MPI calls",
     "to_first_collective_ns": "First device activity to first NCCL kernel",
 }

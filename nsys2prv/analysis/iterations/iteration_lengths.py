@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from nsys2prv.analysis.iterations.from_one_to_the_next import from_one_to_the_next, overlap_on_devices
 from nsys2prv.intervals.spans import Spans, union
 from nsys2prv.run.steady import Window
 
@@ -14,11 +15,13 @@ def iteration_lengths(iterations: pl.DataFrame) -> npt.NDArray[np.float64]:
     """Return the length (ns) of each steady iteration, in order. `iterations`: ITERATION of all of a run.
 
     It is from its first device activity over all ranks to that of the next iteration, as for `whatif`; without a next
-    one to its own end: of its device work, or of its first host, whichever comes later. Iterations without device
-    activity count, by their ranges on the host, where no other one has any.
+    one to its own end: of its device work, or of its first host, whichever comes later. Where iterations overlap on
+    devices it is from the end of one to that of the next. Iterations without device activity count, by their ranges on
+    the host, where no other one has any.
     """
-    each = _steady(iterations)
-    return (each["until"] - each["start"]).to_numpy().astype(np.float64)
+    spans = _spans(iterations)
+    each = _steady(spans, overlap_on_devices(spans))
+    return (each["until"] - each["begin"]).to_numpy().astype(np.float64)
 
 
 def whole_iterations(iterations: pl.DataFrame, window: Window) -> Spans:
@@ -28,13 +31,31 @@ def whole_iterations(iterations: pl.DataFrame, window: Window) -> Spans:
     """
     if not window.iterations:
         return window.spans
-    each = _steady(iterations)
-    both = [(each["start"], window.spans.start), (each["until"], window.spans.end)]
+    each = _steady(_spans(iterations), by_ends=False)
+    both = [(each["begin"], window.spans.start), (each["until"], window.spans.end)]
     return union(*(np.concatenate([own.to_numpy(), others]) for own, others in both))
 
 
-def _steady(iterations: pl.DataFrame) -> pl.DataFrame:
-    """Return `start` and `until` (ns) of the steady iterations, in order of repeat and iteration."""
+def overlapping_iterations(iterations: pl.DataFrame) -> pl.DataFrame | None:
+    """Return repeat, number, begin and until (ns) of all iterations in order, None if few overlap on devices.
+
+    `iterations`: ITERATION of all of a run.
+    """
+    spans = _spans(iterations)
+    if not overlap_on_devices(spans):
+        return None
+    return (
+        from_one_to_the_next(spans, by_ends=True).sort("repeat", "number").select("repeat", "number", "begin", "until")
+    )
+
+
+def _steady(spans: pl.DataFrame, by_ends: bool) -> pl.DataFrame:
+    """Return the steady iterations of `_spans`, in order of repeat and number (see `from_one_to_the_next`)."""
+    return from_one_to_the_next(spans, by_ends).filter("steady").sort("repeat", "number")
+
+
+def _spans(iterations: pl.DataFrame) -> pl.DataFrame:
+    """Return repeat, number, start, end (ns) and steady of the iterations of ITERATION, over all ranks."""
     key = ["repeat", "iteration"]
     if iterations["device_start_ns"].is_not_null().any():
         iterations = iterations.filter(pl.col("device_start_ns").is_not_null().any().over(key))
@@ -43,8 +64,4 @@ def _steady(iterations: pl.DataFrame) -> pl.DataFrame:
     ends = (pl.col("device_start_ns") + pl.col("device_ns")).max(), (pl.col("start_ns") + pl.col("total_ns")).min()
     end = pl.max_horizontal(*ends)
     each = iterations.group_by(key).agg(start=start, end=end, steady=pl.col("steady").any())
-    # Those that a chosen time cuts begin together.
-    each = each.sort("repeat", "start", "iteration")
-    goes_on = pl.col("iteration").shift(-1).over("repeat") == pl.col("iteration") + 1
-    until = pl.when(goes_on).then(pl.col("start").shift(-1).over("repeat")).otherwise("end")
-    return each.with_columns(until=until).filter("steady").sort(key)
+    return each.rename({"iteration": "number"})

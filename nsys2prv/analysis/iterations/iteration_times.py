@@ -23,8 +23,8 @@ LEAST_SLOW_RATIO = 1.05
 # host; `own` is the rank's without waiting for others: of the device's time all but exposed communication where there
 # is NCCL, else of the host's all but MPI; `to_first_collective` is from the first device activity to the first NCCL
 # kernel (null: none). The rest is of what the iteration launched: `device_start` is when its first device activity
-# begins (null: none), `device` from there to the end of the last one, and unions of intervals on each device, `idle`
-# within `device`, as means over the devices of the rank.
+# begins (null: none), `device` from there to the end of the last one, and unions of intervals on each device, as means
+# over the devices of the rank. `idle` is the part of `device` in which they run nothing, of no iteration.
 ITERATION = {
     "rank": pl.Int64(),
     "iteration": pl.Int64(),
@@ -68,7 +68,9 @@ def iterations(
     """
     by_device = _times_by_device(launched)
     devices = by_device.group_by("task").agg(devices=pl.col("device").n_unique())
+    idle = _idle_times(run.work, by_device, devices)
     table = _with_mpi(run, steps).join(_device_times(by_device, devices), on=_KEY, how="left")
+    table = table.join(idle, on=_KEY, how="left")
     for times in _phase_times(launched, main, devices):
         table = table.join(times, on=_KEY, how="left")
     steady = iterations_frame(window.iterations).with_columns(steady=pl.lit(True))
@@ -121,12 +123,11 @@ def _times_by_device(launched: pl.DataFrame) -> pl.DataFrame:
         compute_ns=covered_time(computes),
         communication_ns=covered_time(collective),
         either=covered_time(computes | collective),
-        busy=covered_time(),
     )
 
 
 def _device_times(by_device: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
-    """Return _KEY, device_start_ns, _DEVICE_TIMES and to_first_collective_ns of `_times_by_device`.
+    """Return _KEY, device_start_ns, _DEVICE_TIMES without idle_ns, and to_first_collective_ns of `_times_by_device`.
 
     `devices`: how many of them the iterations of each task use.
     """
@@ -138,9 +139,26 @@ def _device_times(by_device: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFram
         compute_ns=_mean(pl.col("compute_ns")),
         communication_ns=_mean(pl.col("communication_ns")),
         exposed_ns=_mean(pl.col("either") - pl.col("compute_ns")),
-        idle_ns=last - first - _mean(pl.col("busy")),
         to_first_collective_ns=pl.col("collective").min() - first,
     )
+
+
+def _idle_times(work: pl.DataFrame, by_device: pl.DataFrame, devices: pl.DataFrame) -> pl.DataFrame:
+    """Return _KEY and idle_ns: the other iterations' work on the devices of a rank is no idle time of this one.
+
+    `work`: WORK; `by_device`: of `_times_by_device`; `devices`: see `_device_times`.
+    """
+    lasting = by_device.group_by(_KEY).agg(pl.col("first").min(), pl.col("last").max())
+    own = by_device.select("task", "device").unique().join(devices, on="task")
+    each = lasting.join(own, on="task")
+    if each.is_empty():
+        return lasting.select(*_KEY, idle_ns=pl.lit(None, pl.Int64))
+    device, first, last = (each[c].to_numpy() for c in ("device", "first", "last"))
+    axis = axis_over(one_span(int(first.min()), int(last.max())), int(device.max()) + 1)
+    spans = covered_by(axis, work, "device")
+    busy = pl.Series(time_in(spans, axis.at(device, last)) - time_in(spans, axis.at(device, first)))
+    times = each.with_columns(busy=busy).group_by(_KEY)
+    return times.agg(idle_ns=pl.col("last").first() - pl.col("first").first() - _mean(pl.col("busy")))
 
 
 def _phase_times(launched: pl.DataFrame, ranges: pl.DataFrame, devices: pl.DataFrame) -> Iterator[pl.DataFrame]:

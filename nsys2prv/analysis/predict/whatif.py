@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.communication.contention import beside_communication
+from nsys2prv.analysis.iterations.from_one_to_the_next import from_one_to_the_next, overlap_on_devices
 from nsys2prv.analysis.iterations.window import iterations_frame
 from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.changed_lengths import changed_lengths, with_room
@@ -21,8 +22,8 @@ from nsys2prv.intervals.spans import Times, first_of_equals
 from nsys2prv.model.schemas import to_schema
 
 # Iterations and their times (ns): from the begin of an iteration to that of the next one; without a next one to its own
-# end: of its device work, or of its first host, whichever comes later. Without iterations there is one row, with null,
-# for all of the run.
+# end: of its device work, or of its first host, whichever comes later. Where iterations overlap on devices as they were
+# measured, from the end of one to that of the next. Without iterations there is one row, with null, for all of the run.
 PREDICTED = {"iteration": pl.Int64(), "repeat": pl.Int64(), "measured_ns": pl.Int64(), "predicted_ns": pl.Int64()}
 # How often a scenario is replayed again, because other communication runs beside its kernels, which slows them.
 SETTLING_REPLAYS = 2
@@ -224,26 +225,27 @@ def _iteration_times(model: Model, times: Times, changes: Sequence[Change]) -> p
         counted = model.graph.of_work_or_all(times)
         start, whole = (int(counted.min()), int(np.ptp(counted))) if len(counted) else (0, 0)
         return pl.DataFrame({"iteration": [None], "repeat": [None], "start": [start], "ns": [whole]})
+    by_ends = overlap_on_devices(_spans(model, model.graph.time, ()))
+    spans = from_one_to_the_next(_spans(model, times, changes), by_ends)
+    timed = spans.select("repeat", start="begin", iteration="number", ns=pl.col("until") - pl.col("begin"))
+    timed = timed.sort("repeat", "iteration")
+    if not model.kept:
+        return timed
+    kept = iterations_frame(model.kept).rename({"number": "iteration"})
+    return timed.join(kept, on=["iteration", "repeat"], how="semi", maintain_order="left")
+
+
+def _spans(model: Model, times: Times, changes: Sequence[Change]) -> pl.DataFrame:
+    """Return repeat, number, start and end (ns) of all iterations, by the nodes' times under some changes."""
     key = ("repeat", "number")
     begins = np.flatnonzero(np.logical_or(*(first_of_equals(model.marks[c].to_numpy()) for c in key)))
     first, last = (times[model.marks[c].to_numpy()] for c in ("first", "last"))
     ends = {"start": np.minimum.reduceat(first, begins), "end": np.maximum.reduceat(last, begins)}
     spans = model.marks.select(key)[begins].with_columns(**{c: pl.Series(ns) for c, ns in ends.items()})
-    # An iteration of a lower number may come later, as where a run was recorded from the middle of an epoch on.
-    spans = spans.sort("repeat", "start", "number")
-    following = pl.when(pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1).then(
-        pl.col("start").shift(-1).over("repeat")
-    )
     of_hosts = prod(change.factor for change in changes if change.target == HOST)
     left = model.tails.with_columns(host_end=pl.Series(times[model.tails["node"].to_numpy()], dtype=pl.Int64))
     host_end = pl.col("host_end") + (of_hosts * pl.col("tail_ns")).round().cast(pl.Int64)
     # The next iteration would have begun with the first rank to begin it.
     hosts = left.group_by(key).agg(host_end.min())
     spans = spans.join(hosts, on=key, how="left", maintain_order="left")
-    own_end = pl.max_horizontal("end", "host_end")
-    timed = spans.select("repeat", "start", iteration="number", ns=pl.coalesce(following, own_end) - pl.col("start"))
-    timed = timed.sort("repeat", "iteration")
-    if not model.kept:
-        return timed
-    kept = iterations_frame(model.kept).rename({"number": "iteration"})
-    return timed.join(kept, on=["iteration", "repeat"], how="semi", maintain_order="left")
+    return spans.select(*key, "start", end=pl.max_horizontal("end", "host_end"))

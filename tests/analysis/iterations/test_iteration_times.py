@@ -76,6 +76,8 @@ def expected(found: Run) -> list[dict[str, object]]:
         mpi = instants((a, b) for task, a, b in found.calls.select("task", "start", "end").rows() if task == rank)
         first = min((t for t, _ in busy), default=0)
         device = max(t for t, _ in busy) + 1 - first if busy else 0
+        every = on_devices(found.work.select("task", "launched", "start", "end", "kind", "device").rows())
+        running = {(t, on) for t, on in every if first <= t < first + device and on in used[rank]}
         waiting = len(mpi & instants([(start, end)]))
         exposed = len(communicating - computing) // devices if devices else 0
         rows.append(
@@ -91,7 +93,7 @@ def expected(found: Run) -> list[dict[str, object]]:
                 "compute_ns": len(computing) // devices if devices else 0,
                 "communication_ns": len(communicating) // devices if devices else 0,
                 "exposed_ns": exposed,
-                "idle_ns": device - len(busy) // devices if devices else 0,
+                "idle_ns": device - len(running) // devices if devices else 0,
                 "mpi_ns": waiting,
                 "to_first_collective_ns": min(t for t, _ in communicating) - first if communicating else None,
                 "forward_ns": len(forward) // devices if forward else None,

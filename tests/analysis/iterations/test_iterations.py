@@ -151,6 +151,21 @@ def test_an_iteration_has_the_last_number_and_the_work_of_its_own_range(
     assert found.phases[0].efficiency.window_ns == 4 * len(texts)
 
 
+def test_iterations_that_overlap_count_what_others_run_meanwhile() -> None:
+    """Copies of ten batches run ahead of kernels, of 10 ns each: the last batch was 9 % efficient, its device idle."""
+    copies = [(0, 2 * n, 2 * n + 1, "copy", 2 * n) for n in range(10)]
+    kernels = [(0, 10 * n + 3, 10 * n + 12, "kernel", 2 * n) for n in range(10)]
+    work = sorted([*copies, *kernels], key=lambda one: one[1])
+    ranges = [(0, 0, 2 * n, 2 * n + 2, f"batch {n}") for n in range(10)]
+    found = analyze_run(run_of(work_of(work), (), ranges, ranks=1), Question())
+    rows = [part.efficiency for part in found.iteration_efficiency]
+    assert [row.window_ns for row in rows] == [12, *[10] * 9]
+    assert [round(row.parallel, 2) for row in rows] == [0.75, *[0.9] * 9]
+    # Between one kernel and the next there is nothing for 1 ns, and no copy after the first 20 ns.
+    assert found.iterations["idle_ns"].max() <= 10
+    assert found.explanation.predictions[0].iterations["measured_ns"].to_list() == [12, *[10] * 9]
+
+
 def test_rows_say_which_time_a_number_comes_only_where_one_does_again() -> None:
     twice = run_of(work_of([]), (), [*STEPS, (0, 0, 95, 99, "step 1")])
     rows = analyze_run(twice, Question(iteration="step #")).as_json()["iterations"]["rows"]
