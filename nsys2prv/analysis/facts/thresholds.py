@@ -76,6 +76,9 @@ MANY_OPERATIONS = Threshold(64, "kernels an iteration", "layers and buckets that
 GAP = Threshold(100_000, "ns a kernel", "a launch with its framework takes 10 to 50 us; more is other work of the host")
 FAULT = Threshold(200_000, "ns a page", "the host faults a page back in 60 to 120 us; more is other work of the host")
 LEAST_WAITING = Threshold(0.05, "of the time before launches", "less is not worth words")
+MOSTLY_STARVED = Threshold(
+    0.5, "of the time that the most starved device has nothing launched", "one with less waits for that rank"
+)
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
 NEARLY_ALL = Threshold(
     0.9,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import polars as pl
 
@@ -22,7 +22,13 @@ from nsys2prv.analysis.facts.hosts.copied_inputs import advice_on_inputs, common
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes, other_ways
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.kernels_between_waits import kernels_between_waits
-from nsys2prv.analysis.facts.hosts.launch_cost import launch_cost, lengths_of_kernels, longest_host_wait
+from nsys2prv.analysis.facts.hosts.launch_cost import (
+    StarvedDevices,
+    launch_cost,
+    lengths_of_kernels,
+    longest_host_wait,
+    starved_devices,
+)
 from nsys2prv.analysis.facts.hosts.long_calls import LongLaunches, advice_on_repeated_calls, long_launches
 from nsys2prv.analysis.facts.hosts.values_read import advice_on_values
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies_data, waits_by_rank, waits_more
@@ -37,10 +43,9 @@ from nsys2prv.analysis.facts.thresholds import (
     WAITS_IN_GRAPH,
     WAITS_OF_KERNELS,
 )
-from nsys2prv.analysis.findings.finding import Finding
+from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import COPY, GRAPH
 from nsys2prv.analysis.idle.launches import share_of_graphs
-from nsys2prv.analysis.interval_frames import at_longest
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks, short
 
@@ -78,20 +83,27 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     seen = seen_in_gap(case, places.gap, case.usual_time())
     in_few = "" if of_short else starved_in_few(case, "launching")
     spare: tuple[str, ...] = ()
+    ending = f", {text_ms(cost)} {case.unit}{in_few}"
+    most = starved_devices(case)
+    ranks: tuple[int, ...] = ()
     if all_block(case):
         rule, (title, advice) = "blocking-launches", _of_blocking()
     elif of_short:
         rule, (title, advice) = "launch-bound", _of_launches(case, mean, a_device, median, places, seen)
-        title += _or_waiting(case, cost, mean)
+        title += " or waiting for a rank that has not launched" * _others_wait(case, cost, mean)
         spare = (seen.others, _did(seen).replace(seen.others, ""), *_spare_ways(case, a_device))
     else:
         rule, (title, advice) = "host-bound", busy_host(case, mean, places, seen, in_few)
+        if _others_wait(case, cost, mean):
+            ranks = _late_ranks(case, most)
+            title, ending = _of_others(case, title, ranks, most.ns, cost), in_few
         spare = (seen.others,)
     yield Finding(
         rule,
-        f"{title}, {text_ms(cost)} {case.unit}{in_few}",
+        f"{title}{ending}",
         cost,
         advice,
+        ranks=ranks,
         iterations=case.iterations,
         evidence={
             "starved_ns": round(mean),
@@ -106,7 +118,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         confidence="high" if least >= 0.5 * mean else "medium",
         command="nsys2prv analyze RUN --show launches,queues,idle",
         cfg="views/kernels_in_flight",
-        at_ns=case.starved.select(at_longest("longest", "at")).item(),
+        at_ns=most.at_ns,
         spare=tuple(part for part in spare if part),
         common=tuple(part for common in COMMON for part in common(case, advice)),
     )
@@ -129,13 +141,34 @@ def _spare_ways(case: Case, kernels: float) -> tuple[str, ...]:
     return (*ways[:1], f" ({_code_of_waits(case)})", *ways[1:]) if advice_on_inputs(case) else ways
 
 
-def _or_waiting(case: Case, cost: float, starved: float) -> str:
-    """Return words for the time in which devices wait for ranks that have not launched, if it is part of the cost.
+def _others_wait(case: Case, cost: float, starved: float) -> bool:
+    """Return True if time in which devices wait for ranks that have not launched is part of the cost.
 
     `starved`: time in which a device has nothing launched (ns of an iteration, the mean).
     """
-    waits = cost > (1 + LEAST_WAITING.value) * starved
-    return " or waiting for a rank that has not launched" if waits and case.run.rank_count > 1 else ""
+    return case.run.rank_count > 1 and cost > (1 + LEAST_WAITING.value) * starved
+
+
+def _late_ranks(case: Case, most: StarvedDevices) -> tuple[int, ...]:
+    """Return the ranks of the starved devices, if others than they wait."""
+    ranks = {case.run.devices[device].rank for device in most.devices}
+    return named_ranks(ranks) if len(ranks) < case.run.rank_count else ()
+
+
+def _of_others(case: Case, title: str, ranks: Sequence[int], starved: float, cost: float) -> str:
+    """Return the title where devices of other ranks wait for those that have not launched.
+
+    `ranks`: those, empty where all have starved devices; `starved`: of the device with most of it. The cost is of both:
+    no device has that time.
+    """
+    gain = f"faster hosts gain {text_ms(cost)}"
+    if not ranks:
+        return f"{title}, or waits for a rank that has not launched: {gain} {case.unit}"
+    of_one = len(ranks) == 1
+    whose = f"rank {ranks[0]}'s GPU has" if of_one else f"the GPUs of {few_ranks(ranks)} have"
+    named = title.replace("the device has", whose)
+    up_to = "" if of_one else "up to "
+    return f"{named}, {up_to}{text_ms(starved)} {case.unit}, and others wait for {'it' if of_one else 'them'}: {gain}"
 
 
 def _places(case: Case, of_short: bool, gap: float) -> IdlePlaces:

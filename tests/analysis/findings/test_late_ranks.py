@@ -247,8 +247,23 @@ def test_host_work_without_a_name_is_known_by_what_it_launches() -> None:
 def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
     found = findings_of(program(ALL_BUSY))
     assert list(found)[-2:] == ["late-rank", "host-bound"]
-    assert found["host-bound"].cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
+    host_bound = found["host-bound"]
+    assert host_bound.cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
+    # No device has nothing to do for 4.55 ms: rank 1's has for 7.65, rank 0's for none.
+    said = "Host-bound: rank 1's GPU has no work while the host is busy between launches, 7.65 ms an iteration, and "
+    assert host_bound.title == f"{said}others wait for it: faster hosts gain 4.55 ms"
+    assert host_bound.ranks == (1,)
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
+
+
+def test_the_place_of_a_late_host_is_on_the_device_that_has_least_work() -> None:
+    """Rank 0's device has nothing for once longer, as where its host sleeps in one iteration."""
+    sleeps = {"step3_rank0": "k @600 605-800, n @810 810-905, k @811 905-990, wait 820-990"}
+    run = program(ALL_BUSY, **sleeps)
+    at = findings_of(run)["host-bound"].at_ns
+    assert at is not None
+    assert at in run.work.filter(task=1)["end"].to_list()
+    assert run.work.filter(pl.col("task") == 0, pl.col("start") <= at, pl.col("end") > at).height == 1
 
 
 @pytest.mark.parametrize("busy", [True, False], ids=["busy", "idle"])

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.analysis.facts.case import Case
-from nsys2prv.analysis.facts.thresholds import ALIKE_LENGTHS, NEARLY_ALL
+from nsys2prv.analysis.facts.case import Case, usual
+from nsys2prv.analysis.facts.thresholds import ALIKE_LENGTHS, MOSTLY_STARVED, NEARLY_ALL
 from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.interval_frames import at_longest
+
+
+class StarvedDevices(NamedTuple):
+    """Devices (indices of Run.devices) without launched work, the most starved first, and what the first one lacks.
+
+    `ns`: of an iteration; `at_ns`: when its longest such time begins.
+    """
+
+    devices: tuple[int, ...]
+    ns: float
+    at_ns: int | None
 
 
 def launch_cost(case: Case, starved: Sequence[float]) -> float:
@@ -37,6 +50,23 @@ def waiting_of_devices(case: Case, starved: float) -> float:
     each = pl.when(pl.col("kind") == NCCL).then(1).otherwise(sharing)
     exposed = case.analysis.explanation.exposed.select((pl.col("exposed_waiting_ns") * each).sum()).item()
     return min(float(exposed) / case.step_count / devices, starved)
+
+
+def starved_devices(case: Case) -> StarvedDevices:
+    """Return the devices that hosts of the usual iterations leave without launched work, the most starved first.
+
+    Of several devices these are the ones with MOSTLY_STARVED of the longest such time or more.
+    """
+    usually = case.usual_starved()
+    by_device = usually.group_by("device", maintain_order=True).agg(ns=usual(pl.col("launching")).fill_null(0))
+    ordered = by_device.sort("ns", descending=True, maintain_order=True)
+    most = float(ordered["ns"][0] or 0)
+    own = usually.filter(pl.col("device") == ordered["device"][0])
+    return StarvedDevices(
+        tuple(ordered.filter(pl.col("ns") >= MOSTLY_STARVED.value * most)["device"]),
+        most,
+        own.select(at_longest("pause", "at")).item(),
+    )
 
 
 def longest_host_wait(case: Case) -> float:
