@@ -79,6 +79,10 @@ LEAST_WAITING = Threshold(0.05, "of the time before launches", "less is not wort
 MOSTLY_STARVED = Threshold(
     0.5, "of the time that the most starved device has nothing launched", "one with less waits for that rank"
 )
+MOSTLY_FOR = Threshold(
+    0.8, "of the waiting that no late rank explains", "one or two ranks with less are not the reason"
+)
+NAMED_CAUSE = Threshold(0.25, "of the waiting", "a call or range of one host with less is one of many causes")
 BLOCKING = Threshold(0.9, "of the kernels", "with CUDA_LAUNCH_BLOCKING=1 the call of each kernel ends after it")
 NEARLY_ALL = Threshold(
     0.9,

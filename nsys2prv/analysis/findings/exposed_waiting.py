@@ -15,16 +15,17 @@ from nsys2prv.analysis.facts.ranks.late_groups import find_group
 from nsys2prv.analysis.facts.ranks.latecomers import latecomer_devices, latecomer_ranks
 from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
 from nsys2prv.analysis.facts.ranks.uneven_ranks import cost_of_shares, uneven_rank
-from nsys2prv.analysis.facts.thresholds import LEAST_WAIT, NEARLY_ALL
+from nsys2prv.analysis.facts.thresholds import LEAST_WAIT, MOSTLY_FOR, NAMED_CAUSE, NEARLY_ALL
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
 from nsys2prv.analysis.frames import NCCL
-from nsys2prv.analysis.graph.critical_path import COMPUTE
+from nsys2prv.analysis.graph.critical_path import COMPUTE, HOST
+from nsys2prv.analysis.graph.host_labels import BEFORE_LAUNCH
 from nsys2prv.model.units import text_ms
-from nsys2prv.model.words import few_ranks
+from nsys2prv.model.words import few_ranks, short
 
 ADVICE = (
-    "See in the trace what they did before: the operating system, data or allocations disturb them "
-    "one after the other. Fewer points where all ranks meet wait less."
+    "See in the trace what they did before: the operating system, data or allocations may "
+    "disturb them. Fewer points where all ranks meet wait less."
 )
 ADVICE_MESSAGES = (
     "See in the trace what they did before they sent. Where ranks hand on what they received (a wavefront, a "
@@ -157,11 +158,41 @@ def _why(case: Case, rest: pl.DataFrame, who: str) -> _Reason:
     messages = pl.col("operation").str.contains(RECEIVES)
     of_messages = rest.filter(messages)["exposed_waiting_ns"].sum()
     if 2 * of_messages > rest["exposed_waiting_ns"].sum() or _in_a_chain(rest, messages):
-        return _Reason(f"{who} wait for others, each time for another rank,", ADVICE_MESSAGES)
+        return _Reason(for_whom(rest, who, case.run.rank_count), ADVICE_MESSAGES)
     causes = case.analysis.explanation.causes
     if 2 * causes.filter(kind=COMPUTE)["ns"].sum() > causes["ns"].sum():
         return _Reason(f"{who} compute longer in turn, and others wait", ADVICE_COMPUTE, uneven=True)
-    return _Reason(f"{who} wait for others, each time for another rank,", ADVICE)
+    return _Reason(for_whom(rest, who, case.run.rank_count), f"{_named_cause(causes)}{ADVICE}")
+
+
+def for_whom(rest: pl.DataFrame, who: str, ranks: int) -> str:
+    """Return who waits, and for which one or two ranks if these have MOSTLY_FOR of the waiting.
+
+    `rest`: EXPOSED of that waiting; `ranks`: of the run, of which those named are half at most.
+    """
+    by_rank = rest.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum())
+    total = max(float(by_rank["exposed_waiting_ns"].sum()), 1.0)
+    shares = by_rank.drop_nulls().with_columns(share=pl.col("exposed_waiting_ns") / total)
+    most = shares.sort(-pl.col("share"), "waited_for").select("waited_for", "share").rows()
+    for count in (1, 2):
+        named = most[:count]
+        if 2 * count <= ranks and sum(share for _, share in named) >= MOSTLY_FOR.value:
+            late = " and ".join(f"rank {rank} ({100 * share:.0f} %)" for rank, share in named)
+            return f"{who} wait for others, mostly for {late},"
+    return f"{who} wait for others, each time for another rank,"
+
+
+def _named_cause(causes: pl.DataFrame) -> str:
+    """Return advice on the named work of a host with most of the waiting, if it causes NAMED_CAUSE of it (CAUSE)."""
+    named = causes.filter(pl.col("kind") == HOST, pl.col("name") != "", ~pl.col("name").str.starts_with(BEFORE_LAUNCH))
+    if named.is_empty():
+        return ""
+    chief = named.sort("ns", descending=True, maintain_order=True).row(0, named=True)
+    share = chief["ns"] / max(float(causes["ns"].sum()), 1.0)
+    if share < NAMED_CAUSE.value:
+        return ""
+    name = short(chief["name"], 40)
+    return f"Begin with `{name}` on rank {chief['rank']}, which causes {100 * share:.0f} % of the waiting. "
 
 
 def _in_a_chain(rest: pl.DataFrame, messages: pl.Expr) -> bool:

@@ -37,6 +37,9 @@ from nsys2prv.intervals.spans import Span, union
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks, short
 
+# Of a rank that is late in every iteration the replay knows no usual time.
+UNSEEN = " `whatif --set delay=0` removes unusual delays alone, and does not show what this one costs."
+
 
 def late_rank(case: Case) -> Iterator[Finding]:
     """Yield findings of three kinds: a rank that is late all along, one with a recurring cause, one late at times.
@@ -132,11 +135,12 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     cause, seen, in_few = late.cause, samples_of_host(case, late), waiting_in_few(case, late.waiting, late.delay_ns)
     advice = advice_on_lateness(case, late, seen, in_few)
     manner = manner_of_host(case, late, seen) if cause and cause.scattered else ""
+    unseen = "" if late.predicted else UNSEEN
     return Finding(
         "late-rank",
         _title(case, late, in_few, manner),
         late.cost_ns,
-        advice,
+        f"{advice}{unseen}",
         ranks=(late.rank,),
         iterations=case.iterations,
         evidence={
@@ -153,6 +157,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
         command="nsys2prv whatif RUN --set delay=0" if late.predicted else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
+        spare=tuple(filter(None, [unseen])),
         common=(*common_norms(case, advice), *common_operations(case, advice, late.rank)),
     )
 

@@ -15,6 +15,7 @@ from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.facts.ranks.latecomers import gains_less
 from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
+from nsys2prv.analysis.findings.exposed_waiting import for_whom
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.frames import Run
@@ -178,7 +179,7 @@ def test_the_latest_rank_of_each_group_is_named(waits: list[tuple[int, int, int]
 
 def test_a_title_says_what_can_be_gained_if_that_is_far_less_than_the_delay() -> None:
     assert gains_less(5e6, 9e6) == ""
-    assert gains_less(4e6, 9e6) == "; removing this delay gains at most 4.00 ms, as other hosts are busy, too"
+    assert gains_less(4e6, 9e6) == "; removing this delay gains about 4.00 ms, as other hosts are busy, too"
 
 
 @pytest.mark.parametrize(
@@ -253,6 +254,9 @@ def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
     said = "Host-bound: rank 1's GPU has no work while the host is busy between launches, 7.65 ms an iteration, and "
     assert host_bound.title == f"{said}others wait for it: faster hosts gain 4.55 ms"
     assert host_bound.ranks == (1,)
+    late = found["late-rank"]
+    assert "`whatif --set delay=0` removes unusual delays alone, and does not show" in late.advice
+    assert late.advice.endswith(late.spare[0])
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
 
 
@@ -350,7 +354,26 @@ def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() 
         "Rank 0's `clock_nanosleep` delays 2 ranks by 2.10 ms an iteration, in 6 of 6 iterations"
     )
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.1)
-    assert found["exposed-waiting"].cost_ns / 1e6 == pytest.approx((2 * 2.1 + 2 * 3.0) / 3 - 2.1 * 2 / 3, rel=0.05)
+    waiting = found["exposed-waiting"]
+    assert waiting.cost_ns / 1e6 == pytest.approx((2 * 2.1 + 2 * 3.0) / 3 - 2.1 * 2 / 3, rel=0.05)
+    assert waiting.title.startswith("Ranks wait for others, each time for another rank, ")
+    assert waiting.advice.startswith("Begin with `clock_nanosleep` on rank 0, which causes 41 % of the waiting. See")
+
+
+@pytest.mark.parametrize(
+    ("waits", "ranks", "whom"),
+    [
+        ([83, 17, 0, 0], 4, "mostly for rank 0 (83 %)"),
+        ([36, 8, 0, 56], 4, "mostly for rank 3 (56 %) and rank 0 (36 %)"),
+        ([36, 25, 0, 39], 4, "each time for another rank"),
+        # Each of two, or two of three, wait for each other.
+        ([50, 50], 2, "each time for another rank"),
+        ([45, 55, 0], 3, "each time for another rank"),
+    ],
+)
+def test_waiting_that_is_mostly_for_one_or_two_ranks_says_so(waits: list[int], ranks: int, whom: str) -> None:
+    rest = pl.DataFrame({"waited_for": range(len(waits)), "exposed_waiting_ns": waits})
+    assert for_whom(rest, "Ranks", ranks) == f"Ranks wait for others, {whom},"
 
 
 def test_a_run_without_iterations_has_no_recurring_cause() -> None:

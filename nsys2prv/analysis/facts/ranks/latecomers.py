@@ -41,7 +41,7 @@ def gains_less(cost: float, delay: float) -> str:
     """Return the end of a title that says what can be gained, if that is far less than the delay; else nothing (ns)."""
     if cost >= GAINED.value * delay:
         return ""
-    return f"; removing this delay gains at most {text_ms(cost)}, as other hosts are busy, too"
+    return f"; removing this delay gains about {text_ms(cost)}, as other hosts are busy, too"
 
 
 def latecomer_ranks(case: Case) -> list[Latecomer]:
