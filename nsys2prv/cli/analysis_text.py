@@ -229,7 +229,8 @@ def _lengths(analysis: Analysis) -> Iterator[str]:
     ]
     shortest, median, decile = (float(lengths["ns"].quantile(part, "nearest") or 0) for part in (0.0, 0.5, 0.9))
     spread = f"shortest {ms(shortest)}, median {ms(median)}, 9th decile {ms(decile)}"
-    yield f"Lengths on the host in ms: {spread}; longest: iterations {', '.join(longest)}."
+    each = "Longest rank of each iteration, on the host" if analysis.run.rank_count > 1 else "Lengths on the host"
+    yield f"{each}, in ms: {spread}; longest: iterations {', '.join(longest)}."
 
 
 def _ranks(analysis: Analysis) -> Iterator[str]:

@@ -528,6 +528,12 @@ def test_of_many_iterations_the_longest_are_shown(tmp_path: Path) -> None:
     assert len(values(str(report))["iterations"]["efficiency"]) == many
 
 
+def test_the_lengths_of_iterations_of_several_ranks_are_those_of_the_longest() -> None:
+    """Their median was another one than that of the first lines, under the same words."""
+    said_of = {run: said("analyze", str(SAMPLES / run), "--show", "iterations") for run in ("gpt-ddp", "mpi-halo")}
+    assert all("Longest rank of each iteration, on the host, in ms: shortest " in text for text in said_of.values())
+
+
 def test_a_run_without_iterations_and_communication_is_not_said_to_have_them() -> None:
     saxpy = str(SAMPLES / "single/saxpy.sqlite")
     assert " x copies 1.1 x " in said("analyze", saxpy)

@@ -48,11 +48,16 @@ def imbalance(case: Case) -> Iterator[Finding]:
         each = text_ms(float(then["excess"].mean()))  # type: ignore[arg-type]
         which = counted(then.select("iteration", "repeat").rows())
         longer = f"{each} longer than the mean in {which} ({then.height} of {compared})"
+    cost = cost_of_shares(case, worst)
+    advice = f"{SHARED} Where it launches the same, its input is longer then." if then.height else _advice(case, worst)
+    predicted = ""
+    if text_ms(gain) != text_ms(cost) and gain < cost:
+        predicted = f" Of the {text_ms(cost)} `whatif --set imbalance=0` predicts {text_ms(gain)}."
     yield Finding(
         "imbalance",
         f"{_name(case, worst.member)} computes {longer}, and others wait",
-        cost_of_shares(case, worst),
-        f"{SHARED} Where it launches the same, its input is longer then." if then.height else _advice(case, worst),
+        cost,
+        f"{advice}{predicted}",
         ranks=(worst.member,),
         iterations=tuple(sorted(set(then["iteration"]))) or case.iterations,
         evidence={
@@ -66,6 +71,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
         command="nsys2prv whatif RUN --set imbalance=0",
         cfg="analysis/useful_time",
         at_ns=worst.at,
+        spare=(predicted,) if predicted else (),
     )
 
 

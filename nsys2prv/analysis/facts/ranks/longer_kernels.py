@@ -22,7 +22,7 @@ from nsys2prv.analysis.facts.thresholds import (
     NEARLY_ALL,
     SLOW_KERNELS,
 )
-from nsys2prv.analysis.frames import NCCL
+from nsys2prv.analysis.frames import KERNEL, NCCL
 from nsys2prv.analysis.work_attributes import blocks_of
 from nsys2prv.model.frames import RECEIVE
 from nsys2prv.model.words import short
@@ -144,6 +144,9 @@ def _compared(case: Case, device: int, others: Collection[int]) -> list[_Kernels
 
     Kernels whose grid is not known are left out, if they take a small part of the time.
     """
+    # Of a device without any the kernels were not recorded.
+    recorded = case.run.work.filter(pl.col("kind") == KERNEL)["device"].unique()
+    others = sorted({*others} & {*recorded})
     every = case.kernels.filter(pl.col("device").is_in([device, *others]))
     kernels = every.drop_nulls("shape")
     if not others or kernels.is_empty() or int(kernels["ns"].sum()) < NEARLY_ALL.value * int(every["ns"].sum()):

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 from programs import findings_of, of_processes, program
 
+from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.ranks.longer_kernels import (
     MORE_DATA,
     MORE_LAUNCHES,
@@ -56,6 +57,25 @@ def test_the_same_launches_of_the_same_grids_have_other_data() -> None:
         "Share the work evenly: 100 % of what it computes longer is in `bag` (the same launches and grids, 9.0 times "
         f"as long). {OTHER_DATA}"
     )
+
+
+def test_a_rank_whose_kernels_were_not_recorded_is_none_of_the_others() -> None:
+    """Its launches counted as none: 1 of one rank and 0 of the other were `on others 0`."""
+    three = ", ".join(f"k:bag:embedding @{n} {205 + 150 * n}-{355 + 150 * n}" for n in range(3))
+    run = uneven(three, "k:bag:embedding @0 205-255", 655)
+    lost = run.work.filter((pl.col("task") != 2) | (pl.col("kind") != "kernel"))
+    assert "`bag` (launches an iteration: 3, on others 1)" in advice(run._replace(work=lost))
+
+
+@pytest.mark.parametrize(("gain", "said"), [(1.0, True), (9.0, False)])
+def test_the_advice_says_what_whatif_predicts_where_that_is_less(
+    monkeypatch: pytest.MonkeyPatch, gain: float, said: bool
+) -> None:
+    """The next command shows it: a cost of 0.119 ms became 0.101."""
+    monkeypatch.setattr(Case, "gain", lambda *_: gain * 1e6)
+    found = findings_of(LONG)["imbalance"]
+    assert found.spare == ((" Of the 2.67 ms `whatif --set imbalance=0` predicts 1.00 ms.",) if said else ())
+    assert all(found.advice.endswith(part) for part in found.spare)
 
 
 def test_larger_grids_are_more_data() -> None:
