@@ -10,7 +10,7 @@ from textwrap import wrap
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.thresholds import LOW
 from nsys2prv.analysis.findings.finding import COMMAND, RUN, Finding, of_run
-from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
+from nsys2prv.analysis.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     communication_name,

@@ -8,7 +8,7 @@ from html import escape
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
-from nsys2prv.analysis.findings.overlapping_gains import overlapping_gains
+from nsys2prv.analysis.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
     communication_text,

@@ -33,9 +33,9 @@ from nsys2prv.run.report_summary import Summary
 SAME_TIME_TOLERANCE_NS = 1_000_000_000
 # Environment variables in which batch systems put the id of a job.
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID")
-# The argument of a command that names its program: a script, or a module behind Python's -m.
 # The first year in which a run can have been recorded.
 FIRST_YEAR = 2010
+# The argument of a command that names its program: a script, or a module behind Python's -m.
 SCRIPT = re.compile(r".+\.(py|sh|jl|R|pl)")
 
 

@@ -36,20 +36,23 @@ def device_copies(case: Case) -> Iterator[Finding]:
     axis, window = case.device_work.axis, case.analysis.window.spans
     other = case.run.work.filter(pl.col("kind").is_in([*USEFUL_KINDS, NCCL]))
     alone = difference(covered_by(axis, copies, "device", window), covered_by(axis, other, "device"))
-    lost = int(axis.sums(alone).max(initial=0)) / case.step_count
+    by_device = axis.sums(alone)
+    device = int(by_device.argmax())
+    lost = int(by_device[device]) / case.step_count
     if not lost:
         return
+    own = copies.filter(pl.col("device") == device)
     moved = case.analysis.memory_kinds.filter(pl.col("rank").is_null() & copied)["bytes"].sum()
     yield Finding(
         "device-copies",
         f"Copies within a device run alone {text_ms(lost)} {case.unit}",
         lost,
         _IN_PLACE.of(case.framework),
-        ranks=named_ranks(case.run.rank(task) for task in copies["task"].unique()),
+        ranks=named_ranks(case.run.rank(task) for task in own["task"].unique()),
         iterations=case.iterations,
         evidence={"bytes": round(case.of_device(int(moved)))},
         confidence="medium",
         command="nsys2prv analyze RUN --show memory-kinds,memory",
         cfg="analysis/memory_bandwidth",
-        at_ns=int(copies.select(at_longest("ns")).item()),
+        at_ns=int(own.select(at_longest("ns")).item()),
     )

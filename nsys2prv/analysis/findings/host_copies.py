@@ -8,12 +8,12 @@ import polars as pl
 
 from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.devices.staged_copies import STAGED
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.hosts.pinned_memory import PIN
 from nsys2prv.analysis.facts.hosts.round_trips import advice_on_round_trips
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE, PINNED_SAVED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.findings.staged_copies import STAGED
 from nsys2prv.analysis.frames import COPY, MPI, NCCL, TO_DEVICE, TO_HOST
 from nsys2prv.analysis.interval_frames import at_longest, covered_by, whole_with_ns
 from nsys2prv.analysis.text_columns import text_contains

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import polars as pl
-
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.devices.staged_copies import STAGED_COPY, waits_for_staged
 from nsys2prv.analysis.facts.framework import Words
 from nsys2prv.analysis.facts.gaps import kept_time
 from nsys2prv.analysis.facts.thresholds import STAGED_SAVED
 from nsys2prv.analysis.findings.finding import Finding, named_ranks
-from nsys2prv.analysis.frames import COPY, TO_DEVICE, TO_HOST
 from nsys2prv.analysis.interval_frames import covered_by
-from nsys2prv.analysis.text_columns import text_contains
-from nsys2prv.intervals.grouped import Axis
-from nsys2prv.intervals.spans import Spans, difference
+from nsys2prv.intervals.spans import difference
 from nsys2prv.model.units import text_ms
-
-# The driver records both halves of such a copy, to the host and from there, with device memory at both ends.
-STAGED = pl.col("name").is_in([TO_HOST, TO_DEVICE]) & text_contains("memory", "^Device.* to Device").fill_null(False)
-
-_STAGED_COPY = (pl.col("kind") == COPY) & STAGED
 
 _REACH = "where `nvidia-smi topo -p2p r` says OK"
 _DIRECT = Words(
@@ -40,13 +31,15 @@ def staged_copies(case: Case) -> Iterator[Finding]:
     The driver records only the last part of such a copy: most of it is idle time before that.
     """
     work, covered = case.run.work, kept_time(case.analysis)
-    staged = work.filter(_STAGED_COPY)
+    staged = work.filter(STAGED_COPY)
     if staged.is_empty():
         return
-    axis, waits = _waits(case, covered)
-    copying, other = (covered_by(axis, own, "device", covered) for own in (staged, work.filter(~_STAGED_COPY)))
+    axis, waits = waits_for_staged(case, covered)
+    copying, other = (covered_by(axis, own, "device", covered) for own in (staged, work.filter(~STAGED_COPY)))
     waiting = axis.sums(waits) / case.step_count
-    lost = float((waiting + axis.sums(difference(copying, other)) / case.step_count).max(initial=0))
+    by_device = waiting + axis.sums(difference(copying, other)) / case.step_count
+    device = int(by_device.argmax())
+    lost = float(by_device[device])
     if not lost:
         return
     yield Finding(
@@ -58,18 +51,9 @@ def staged_copies(case: Case) -> Iterator[Finding]:
         iterations=case.iterations,
         evidence={
             "staged_ns": round(lost),
-            "waiting_ns": round(float(waiting.max(initial=0))),
+            "waiting_ns": round(float(waiting[device])),
         },
         command="nsys2prv analyze RUN --show memory-kinds,idle",
         cfg="analysis/memory_bandwidth",
-        at_ns=case.first_start(_STAGED_COPY),
+        at_ns=case.first_start(STAGED_COPY),
     )
-
-
-def _waits(case: Case, covered: Spans) -> tuple[Axis, Spans]:
-    """Return the idle times, on an axis of the devices, in which they wait for a staged copy that was launched."""
-    axis, _, gaps = case.idle_gaps(covered)
-    # As `before` counts: by device, then start. Nothing comes after the last work of all.
-    is_staged = case.run.work.sort("device", maintain_order=True).select(own=_STAGED_COPY)["own"]
-    own = gaps.filter(pl.concat([is_staged, pl.Series("own", [False])]).gather(gaps["before"]))
-    return axis, Spans(own["until"].to_numpy(), own["end"].to_numpy())

@@ -31,10 +31,12 @@ def from_one_to_the_next(spans: pl.DataFrame, by_ends: bool) -> pl.DataFrame:
     # middle of an epoch on.
     ordered = spans.sort("repeat", "start", "number")
     if by_ends:
-        ended = pl.col("end").cum_max().over("repeat")
-        goes_on = pl.col("number").shift(1).over("repeat") == pl.col("number") - 1
-        before = pl.when(goes_on).then(ended.shift(1).over("repeat"))
-        return ordered.with_columns(begin=pl.coalesce(before, "start"), until=ended)
+        follows = pl.col("number").shift(1).over("repeat") == pl.col("number") - 1
+        ordered = ordered.with_columns(row=(~follows.fill_null(False)).cum_sum())
+        # In steps: a window within a window is an error of older Polars.
+        ordered = ordered.with_columns(until=pl.col("end").cum_max().over("row"))
+        before = pl.col("until").shift(1).over("row")
+        return ordered.with_columns(begin=pl.coalesce(before, "start")).drop("row")
     goes_on = pl.col("number").shift(-1).over("repeat") == pl.col("number") + 1
     after = pl.when(goes_on).then(pl.col("start").shift(-1).over("repeat"))
     return ordered.with_columns(begin="start", until=pl.coalesce(after, "end"))

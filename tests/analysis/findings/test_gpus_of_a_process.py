@@ -177,3 +177,13 @@ def test_gpus_of_a_process_that_wait_for_each_other_take_turns() -> None:
 def test_a_host_that_waits_for_one_gpu_before_it_launches_on_another_is_told(picture: str, in_turn: bool) -> None:
     advice = findings_of(of_processes(program(picture), 2))["host-synchronization"].advice
     assert advice.startswith("The host waits for one GPU of its process") == in_turn
+
+
+def test_the_last_idle_time_of_a_gpu_is_no_wait_for_a_staged_copy_of_the_next_one() -> None:
+    """Each GPU copies once, and waits 3 ms for that, but before the window; GPU 0 idles after its kernel, too."""
+    copy = "c:Device-to-Host:Device_to_Device @0 300-310"
+    found = findings_of(program(f"0| k @0 390-400, {copy}\n1| {copy}, k @0 310-990"))["staged-copies"]
+    assert found.evidence["staged_ns"] == pytest.approx(5 / 6 * 3e6 + 0.1e6)
+    assert found.evidence["waiting_ns"] == pytest.approx(5 / 6 * 3e6)
+    alone = findings_of(program("0| k @0 2-100\n1| c:Host-to-Device:Device_to_Device @0 1-2, k @0 3-990"))
+    assert "staged-copies" not in alone or alone["staged-copies"].cost_ns < 100_000

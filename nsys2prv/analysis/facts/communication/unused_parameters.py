@@ -6,7 +6,7 @@ import polars as pl
 
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.repeated_passes import BACKWARD
-from nsys2prv.analysis.frames import COPY, NCCL
+from nsys2prv.analysis.frames import COPY, NCCL, TO_DEVICE
 from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.analysis.text_columns import text_contains
 
@@ -26,17 +26,14 @@ def advice_on_unused_parameters(case: Case) -> str:
         return ""
     threads = [row for row, label in enumerate(run.row_labels) if label.startswith(BACKWARD)]
     own = whole_with_ns(run.work.filter(pl.col("caller_row").is_in(threads)), case.analysis.window.spans)
-    reductions = own.filter(pl.col("kind") == NCCL, text_contains("name", ADDS_INTEGERS))
+    reduces = (pl.col("kind") == NCCL) & text_contains("name", ADDS_INTEGERS)
     # What each rank used goes to the device before.
-    copies = own.filter(pl.col("kind") == COPY, pl.col("name").cast(pl.String) == "Host-to-Device")
-    if min(_most_of_a_device(found) for found in (reductions, copies)) < case.step_count:
+    copies = (pl.col("kind") == COPY) & (pl.col("name") == TO_DEVICE)
+    of_device = own.group_by("device").agg(reductions=reduces.sum(), copies=copies.sum())
+    both = of_device.select(pl.min_horizontal("reductions", "copies").max()).item()
+    if not both or both < case.step_count:
         return ""
     return (
         "DistributedDataParallel looks for unused parameters in each iteration: leave out find_unused_parameters=True, "
         "or set static_graph=True where the same ones are used each time. "
     )
-
-
-def _most_of_a_device(found: pl.DataFrame) -> int:
-    """Return how many of some work the device with most of them has."""
-    return int(found.group_by("device").len()["len"].max() or 0)  # type: ignore[arg-type]
