@@ -175,7 +175,7 @@ def test_the_verdict_that_newcomers_read_is_what_analyze_says(
     said = capsys.readouterr().out.splitlines()
     lines = [line for line in shown.splitlines() if line.strip() not in ("", "...")]
     assert lines == [line for line in said if line in lines]
-    assert len(lines) == 7
+    assert len(lines) == 8
 
 
 def test_every_cfg_has_a_row() -> None:

@@ -37,7 +37,7 @@ def overlapping_gains(analysis: Analysis) -> str:
     every = sum(share for _, share in gains)
     others = [share for name, share in gains if name not in OF_COMPUTE]
     if len(gains) > 1 and every > 1:
-        return f"They overlap: together {100 * every:.0f} %. Once one is had, others gain less."
+        return f"They overlap: together {100 * every:.0f} %. Once one is fixed, the others gain less."
     rest = 1 - analysis.headline_efficiency.parallel
     if analysis.efficiency.measured and len(others) > 1 and sum(others) > rest + LOW.value:
         return "Some of them overlap: once one is had, others gain less."

@@ -24,7 +24,8 @@ HEAD = (
     "ranks",
     "GPUs",
     "iterations",
-    "iteration ms",
+    "mean ms",
+    "median ms",
     "parallel %",
     "whole %",
     "first finding",
@@ -50,7 +51,8 @@ NAME_WIDTH, FINDING_WIDTH = 30, 60
 def command(db: str, program: str | None, form: str, plot: Path | None) -> None:
     """Show the runs of a database over time, the oldest first.
 
-    `iteration ms` is the median of the steady iterations, each from its first device activity to that of the next one.
+    `mean ms` and `median ms` are of the steady iterations, each from its first device activity to that of the next one.
+    `whole %` is the parallel efficiency with the time between iterations.
 
     \b
     Examples:
@@ -77,14 +79,14 @@ def _table(runs: pl.DataFrame) -> str:
 
 
 def _row(run: dict[str, object]) -> list[str]:
-    began, iteration = run["began"] or run["recorded"], run["iteration_ns"]
+    began, lengths = run["began"] or run["recorded"], (run["iteration_mean_ns"], run["iteration_ns"])
     return [
         str(run["run"]),
         short(str(run["name"]), NAME_WIDTH),
         short(str(run["program"]), NAME_WIDTH),
         f"{began:%Y-%m-%d %H:%M}",
         *(str(run[name]) for name in ("ranks", "gpus", "iterations")),
-        ms(iteration) if isinstance(iteration, float) else "",
+        *(ms(ns) if isinstance(ns, float) else "" for ns in lengths),
         *(
             f"{100 * of_run:.1f}" if isinstance(of_run, float) else ""
             for of_run in (run["parallel"], run["whole_iterations"])

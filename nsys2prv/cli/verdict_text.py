@@ -54,8 +54,7 @@ def verdict_of(analysis: Analysis, inputs: Sequence[Path]) -> str:
     head = [*_wrapped([*_run(analysis, inputs, run), *_efficiency(analysis)])]
     foot = ["", _tables(run)]
     if any(_has_steps(finding) and finding.cfg for finding in analysis.findings):
-        trace = f"Paraver: {_whole(f'nsys2prv translate {run} -o trace')} writes the trace"
-        foot[1:1] = _lines(f"{trace}, {_whole('nsys2prv cfgs --install')} the .cfg files")
+        foot[1:1] = [f"Trace for Paraver: nsys2prv translate {run} -o trace", "Its .cfg files: nsys2prv cfgs --install"]
     if analysis.run.remarks:
         first, *more = analysis.run.remarks
         warned = f"{len(more) + 1} warning{'s' * bool(more)} (--show warnings): {printable(first)}"

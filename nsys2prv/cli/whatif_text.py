@@ -24,7 +24,7 @@ def prediction_text(found: Prediction) -> str:
     of_iterations = not found.iterations["iteration"].null_count()
     lines = [
         f"With {', '.join(found.changes)} {basis(of_iterations)} takes {predicted} ms instead of {measured} ms: "
-        f"{change} (means).",
+        f"{change}{' (means)' * of_iterations}.",
         f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most; how far "
         f"predictions hold: {AGAINST_REALITY}.",
     ]
@@ -81,7 +81,8 @@ def _iterations(every: pl.DataFrame) -> list[str]:
     kept = [n for n, name in enumerate(HEAD) if name != "repeat" or of_repeats]
     table = aligned([HEAD[n] for n in kept], [[row[n] for n in kept] for row in rows])
     same, less = every.height - changed.height, changed.height - shown.height
-    parts = [*([f"{less} that change less"] if less else []), *([f"{same} that take the same time"] if same else [])]
+    parts = [*([f"{less} that change{'s' * (less == 1)} less"] if less else [])]
+    parts += [f"{same} that take{'s' * (same == 1)} the same time"] if same else []
     measured, predicted = (int(every[name].sum()) for name in ("measured_ns", "predicted_ns"))
     whole = (
         f"All {every.height} together: {ms(measured)} ms measured, {ms(predicted)} predicted, "

@@ -9,7 +9,7 @@ import polars as pl
 from sqlalchemy import Connection, Select, Table, and_, func, select
 from sqlalchemy.sql.elements import ColumnElement
 
-from nsys2prv.analysis.compare.run_figures import EFFICIENCY, WHOLE, RunFigures
+from nsys2prv.analysis.compare.run_figures import EFFICIENCY, ITERATION_MEAN, LENGTH, WHOLE, RunFigures
 from nsys2prv.analysis.compare.stated_finding import stated_finding
 from nsys2prv.analysis.iterations.iteration_times import ITERATION
 from nsys2prv.database.connection import SQLITE, address, display_name, transaction
@@ -35,6 +35,7 @@ HISTORY = {
     "window_ns": pl.Int64(),
     "iterations": pl.Int64(),
     "iteration_ns": pl.Float64(),
+    "iteration_mean_ns": pl.Float64(),
     "parallel": pl.Float64(),
     "load_balance": pl.Float64(),
     "communication": pl.Float64(),
@@ -62,16 +63,20 @@ def read_history(db: str | Path, program: str | None = None) -> pl.DataFrame:
     other = FINDINGS.alias()
     first = select(other.c.position).where(other.c.run_id == RUNS.c.id).order_by(other.c.share == 0, other.c.position)
     worst = and_(FINDINGS.c.run_id == RUNS.c.id, FINDINGS.c.position == first.limit(1).scalar_subquery())
-    # Efficiency with the time between iterations: a figure of runs that have iterations.
-    of_whole = and_(FIGURES.c.run_id == RUNS.c.id, FIGURES.c.what == EFFICIENCY, FIGURES.c.name == WHOLE)
+    # Figures of runs that have iterations: the mean length, and the efficiency with the time between iterations.
+    mean, whole = FIGURES.alias(), FIGURES.alias()
+    of_mean = and_(mean.c.run_id == RUNS.c.id, mean.c.what == ITERATION_MEAN, mean.c.name == LENGTH)
+    of_whole = and_(whole.c.run_id == RUNS.c.id, whole.c.what == EFFICIENCY, whole.c.name == WHOLE)
     others = {
         "run": RUNS.c.id,
-        "whole_iterations": FIGURES.c.value,
+        "iteration_mean_ns": mean.c.value,
+        "whole_iterations": whole.c.value,
         "finding": FINDINGS.c.title,
         "finding_cost_ns": FINDINGS.c.cost_ns,
     }
     columns = [(others[name] if name in others else RUNS.c[name]).label(name) for name in HISTORY]
-    joined = select(*columns).outerjoin_from(RUNS, FINDINGS, worst).outerjoin(FIGURES, of_whole)
+    joined = select(*columns).outerjoin_from(RUNS, FINDINGS, worst)
+    joined = joined.outerjoin(mean, of_mean).outerjoin(whole, of_whole)
     query = joined.order_by(WHEN, RUNS.c.id)
     if program is not None:
         query = query.where(RUNS.c.program.icontains(program, autoescape=True))

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import postgres
 import pytest
@@ -19,6 +20,7 @@ from step_runs import SLOWER, run_of
 
 import nsys2prv
 from nsys2prv.analysis.compare.run_figures import run_figures
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.database.connection import address, transaction
 from nsys2prv.database.read import read_run
 from nsys2prv.database.schema import FINDINGS, KERNEL_CLASSES, RUNS, TASKS
@@ -261,9 +263,15 @@ def test_history_has_the_efficiency_of_whole_iterations(cli: Command, tmp_path: 
     whole = nsys2prv.analyze(before).whole_efficiency.parallel
     assert runs["whole_iterations"].to_list() == [whole, None]
     assert whole < 0.95 * runs["parallel"][0]
+    lengths = iteration_lengths(nsys2prv.analyze(before).iterations)
+    assert runs.select("iteration_mean_ns", "iteration_ns").rows() == [
+        (lengths.mean(), np.median(lengths)),
+        (None, None),
+    ]
     head, *told = cli("history", "--db", db).out.splitlines()
     (cells,) = (line.split() for line in told if " before " in line)
     assert (f"{100 * whole:.1f}" in cells, "whole %" in head) == (True, True)
+    assert "mean ms  median ms" in head
     said = cli("compare", before, "--against", "db:before", "--db", db, "--fail-on", "whole iterations < 1%")
     assert (said.code, said.err.startswith("nsys2prv: regression: whole iterations < 1%: ")) == (3, True)
 

@@ -192,8 +192,8 @@ def _whole_graphs(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "whole-graphs",
-        f"CUDA graphs are recorded as a whole, {100 * ns / whole:.0f} % of the device time: efficiency takes all of it "
-        "for useful, with the communication and the pauses inside",
+        f"CUDA graphs are recorded as a whole, {100 * ns / whole:.0f} % of the device time: efficiency counts "
+        "pauses and communication inside of them as useful",
         0.0,
         f"Record with nsys profile {GRAPH_TRACE}, which shows the kernels of graphs and costs more.",
         evidence={"graphs": graphs.height, "graphs_ns": ns, "device_ns": whole},

@@ -38,7 +38,9 @@ def pipeline_bubble(case: Case) -> Iterator[Finding]:
     beside = " (bubble)"
     if known:
         parts = round(known["microbatches"])
-        least = f"{parts} microbatch{'es' * (parts != 1)} on {count} stages allow {100 * known['ideal']:.0f} %"
+        least = (
+            f"with {parts} microbatch{'es' * (parts != 1)} on {count} stages {100 * known['ideal']:.0f} % always are"
+        )
         beside = f": they are empty {100 * known['bubble']:.0f} % of the pipeline's time; {least}"
     yield Finding(
         "pipeline-bubble",

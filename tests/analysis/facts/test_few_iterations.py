@@ -14,7 +14,8 @@ PYTHON = "python3.12"
 UNKNOWN = (f"[{PYTHON}]", PYTHON, range(700, 2300, 20))
 UNTRACKS = ("_PyDict_MaybeUntrack", PYTHON, range(705, 2300, 320))
 LIBRARY = ("[libtorch_python.so]", "libtorch_python.so", range(710, 2300, 50))
-MAY_BE, IS = "; that may be garbage collection (gc.freeze()", "; that is garbage collection (gc.freeze()"
+MAY_BE = "; that may be garbage collection (gc.freeze()"
+IS = "; the collector is among them: garbage collection (gc.freeze()"
 LATE = (2, 7, 12)
 
 

@@ -420,7 +420,7 @@ def test_the_bubble_of_the_evidence_is_that_of_the_title_and_of_the_worst_pipeli
     )
     explanation = case.analysis.explanation._replace(stages=stages)
     (found,) = pipeline_bubble(replace(case, analysis=case.analysis._replace(explanation=explanation)))
-    assert "they are empty 50 % of the pipeline's time; 8 microbatches on 3 stages allow 20 %" in found.title
+    assert "they are empty 50 % of the pipeline's time; with 8 microbatches on 3 stages 20 % always are" in found.title
     assert (found.evidence["bubble"], found.evidence["stages"]) == (0.5, 3)
     assert found.evidence["waiting_share"] == pytest.approx(0.3, rel=0.1)
 

@@ -109,7 +109,7 @@ def _in_long_call(case: Case, starved: float, places: IdlePlaces) -> Told | None
     return (
         f"Host-bound: the host is in `{call.name}`{lasting}, and the device has no work",
         f"{advice_on_processes(case)}{advice_on_graphs(case)}{advice_on_long_call(case, call.name)}"
-        + (f" Look{place}." if place else ""),
+        + (f" See what the host does{place}." if place else ""),
     )
 
 

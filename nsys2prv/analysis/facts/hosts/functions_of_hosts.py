@@ -102,7 +102,7 @@ def see_samples(run: Run, seen: Seen, in_table: bool = False) -> str:
     if seen.text:
         return seen.text
     if held := _held(run):
-        command = "analyze RUN --show host-samples" if in_table else f"translate RUN --also {','.join(held)}"
+        command = "analyze RUN --show host-samples" if in_table else f"translate RUN --also {','.join(held)} -o trace"
         return f"the reports hold samples (nsys2prv {command})"
     return "record CPU samples or Python stacks (nsys profile --sample=process-tree --python-sampling=true)"
 

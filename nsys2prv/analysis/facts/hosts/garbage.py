@@ -22,5 +22,5 @@ def advice_on_garbage(case: Case, seen: Seen, in_few: str) -> str:
     """
     alone = bool(in_few) and seen.interpreter >= INTERPRETER_ALONE.value
     if seen.collecting >= (COLLECTING.value if alone else ALL_COLLECTING.value):
-        return f"; that is {garbage_collection(case)}"
+        return f"; the collector is among them: {garbage_collection(case)}"
     return f"; that may be {garbage_collection(case)}, or a loop in Python" if alone else ""

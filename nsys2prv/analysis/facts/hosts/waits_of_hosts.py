@@ -153,8 +153,8 @@ def advice_on_waits(case: Case, rank: int) -> str:
         )
     return (
         f"The host of rank {rank} waits {times_text(more[0])} an iteration for its device, those of others "
-        f"{times_text(more[1])}. Do what only this rank does ({code_that_waits(case, [rank])}) seldom, or at once for "
-        "all values."
+        f"{times_text(more[1])}. Let it wait less often ({code_that_waits(case, [rank])}), or fetch all values in one "
+        "copy."
     )
 
 
