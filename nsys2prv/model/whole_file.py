@@ -28,11 +28,11 @@ def write_whole(path: Path, text: str) -> None:
 def replace_text(path: Path, text: str, lasting: bool = False) -> None:
     """Write a text file whole, with the mode of the one that it replaces, or leave what was there. Raises OSError.
 
-    A link stays one. A target that is not a regular file, such as a pipe, or whose folder takes no new files is written
-    in place. `lasting`: it is on the disk before it replaces the other.
+    A link stays one. A target that is not a regular file, such as a pipe, is written in place, and so is one that its
+    folder does not let us replace. `lasting`: it is on the disk before it replaces the other.
     """
     target = path.resolve()
-    if (target.exists() and not target.is_file()) or not os.access(target.parent, os.W_OK):
+    if target.exists() and not target.is_file():
         path.write_text(text, encoding="utf-8")
         return
     beside = partial_path(target)
@@ -44,5 +44,8 @@ def replace_text(path: Path, text: str, lasting: bool = False) -> None:
         if target.exists():
             shutil.copymode(target, beside)
         beside.replace(target)
+    except PermissionError:
+        # The folder takes no new files, or it is sticky and the file is another user's.
+        path.write_text(text, encoding="utf-8")
     finally:
         beside.unlink(missing_ok=True)
