@@ -11,7 +11,7 @@ from programs import ALL_BUSY, GOOD, Generous, analysis_of, findings_of, program
 from nsys2prv.analysis.communication.exposed_waits import EXPOSED
 from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
-from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations
+from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations, common_operations
 from nsys2prv.analysis.facts.framework import Framework
 from nsys2prv.analysis.facts.thresholds import CONTENDED
 from nsys2prv.analysis.findings.contention import contention
@@ -130,6 +130,18 @@ def test_advice_on_a_cause_of_two_findings_is_given_once() -> None:
     assert "merge what they send" in found["launch-bound"].advice
     assert found["late-rank"].advice == "Merge NCCL kernels, as said above."
     assert found["launch-bound"].cost_ns > found["late-rank"].cost_ns
+
+
+def test_advice_on_small_parts_is_referred_to_in_words_of_its_own() -> None:
+    pairs = zip(range(0, 990, 15), ("AllGather", "ReduceScatter") * 33, strict=True)
+    line = ", ".join(f"n:{name} @{at} {at + 1}-{at + 2}, k @{at + 5} {at + 6}-{at + 9}" for at, name in pairs)
+    case = case_of(analysis_of(program(f"0| {line}\n1| {line}")))
+    advice = [advice_on_operations(case, rank) for rank in (None, 1)]
+    common = [one for text, rank in zip(advice, (None, 1), strict=True) for one in common_operations(case, text, rank)]
+    assert [(one.text, one.again) for one in common] == [
+        (text, "Gather larger parts of the model at once, as said above.") for text in advice
+    ]
+    assert all("all-gathers and reduce-scatters" in text for text in advice)
 
 
 @pytest.mark.parametrize(("count", "named"), [(64, True), (63, False)])

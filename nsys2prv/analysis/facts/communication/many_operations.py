@@ -33,19 +33,18 @@ _EXCHANGES = ("AlltoAll", "Send", "Recv", "Send and Recv")
 
 
 def advice_on_operations(case: Case, rank: int | None = None) -> str:
-    """Return advice on short NCCL kernels if a rank (None: any) launches many, in rows or for small parts of a model.
+    """Return advice on short NCCL kernels if a rank (None: any) launches many, else an empty text."""
+    return _in_rows(case, rank) or _of_small_parts(case, rank)
 
-    Else an empty text.
+
+def _in_rows(case: Case, rank: int | None) -> str:
+    """Return advice on short NCCL kernels if a rank (None: any) launches many in rows; else an empty text.
 
     In a row, a kernel follows another one of its operation, and hardly anything computes between, as where gradients
     or parameters are sent one by one. Casts and copies, which pack what is sent, do not count as compute. Without
     iterations the text is empty. Transfers count, not waiting for others.
     """
-    if not case.analysis.window.iterations:
-        return ""
-    own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=None) == rank
-    operations = nccl_transfers(case).filter(own)
-    ranks = max(operations["task"].n_unique(), 1)
+    operations, launches = _of_rank(case, rank)
     alike = pl.col("operation").eq(pl.col("operation").shift(1).over("device"))
     computed = pl.col("between_ns") - pl.col("packing_ns")
     operations = operations.with_columns(follows=alike & (computed <= IN_ONE_ROW.value * pl.col("transfer_ns")))
@@ -53,9 +52,9 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     followed = pl.col("follows").shift(-1).over("device")
     rows = operations.filter((pl.col("follows") | followed).fill_null(False))
     each = _median(rows["transfer_ns"])
-    in_rows, count = (n / ranks / case.step_count for n in (rows.height, operations.height))
+    in_rows, count = (n / launches for n in (rows.height, operations.height))
     if in_rows < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
-        return _of_small_parts(case, operations, ranks)
+        return ""
     merge = MERGE_EXCHANGES if rows["operation"].cast(pl.String).is_in(_EXCHANGES).all() else MERGE
     in_a_row = "all" if round(in_rows) == round(count) else f"{in_rows:.0f}"
     return (
@@ -65,19 +64,26 @@ def advice_on_operations(case: Case, rank: int | None = None) -> str:
     )
 
 
-def _of_small_parts(case: Case, operations: pl.DataFrame, ranks: int) -> str:
-    """Return advice on all-gathers and reduce-scatters if ranks launch many short ones; else an empty text.
-
-    `operations`: NCCL_TRANSFER.
-    """
+def _of_small_parts(case: Case, rank: int | None) -> str:
+    """Return advice on all-gathers and reduce-scatters if a rank (None: any) launches many short ones; else ""."""
+    operations, launches = _of_rank(case, rank)
     own = operations.filter(pl.col("operation").cast(pl.String).is_in(_SHARDING))
-    count, each = own.height / ranks / case.step_count, _median(own["transfer_ns"])
+    count, each = own.height / launches, _median(own["transfer_ns"])
     if own["operation"].n_unique() < len(_SHARDING) or count < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
         return ""
     return (
         f"A rank launches {count:.0f} all-gathers and reduce-scatters an iteration ({each / 1000:.0f} us each), as "
         f"where each small part of a model is sharded by itself: {LARGER_PARTS.of(case.framework)}."
     )
+
+
+def _of_rank(case: Case, rank: int | None) -> tuple[pl.DataFrame, int]:
+    """Return NCCL_TRANSFER of a rank (None: all), none without iterations, and the iterations of all its ranks."""
+    if not case.analysis.window.iterations:
+        return nccl_transfers(case).clear(), 1
+    own = pl.lit(True) if rank is None else pl.col("task").replace_strict(case.run.ranks, default=None) == rank
+    operations = nccl_transfers(case).filter(own)
+    return operations, max(operations["task"].n_unique(), 1) * case.step_count
 
 
 def _packed_at_once(rows: pl.DataFrame) -> str:
@@ -88,7 +94,15 @@ def _packed_at_once(rows: pl.DataFrame) -> str:
 
 def common_operations(case: Case, advice: str, rank: int | None = None) -> tuple[CommonAdvice, ...]:
     """Return what an advice has of advice_on_operations, which a late rank and launches share."""
-    return parts_on("operations", advice_on_operations(case, rank), "Merge NCCL kernels, as said above.", advice)
+    return (
+        *parts_on("operations", _in_rows(case, rank), "Merge NCCL kernels, as said above.", advice),
+        *parts_on(
+            "small-parts",
+            _of_small_parts(case, rank),
+            "Gather larger parts of the model at once, as said above.",
+            advice,
+        ),
+    )
 
 
 def _median(ns: pl.Series) -> float:
