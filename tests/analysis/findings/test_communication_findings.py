@@ -128,7 +128,7 @@ def test_advice_on_a_cause_of_two_findings_is_given_once() -> None:
     late = ", ".join(f"n @{at + 2} {at + 3}-{at + 4}" for at in range(0, 990, 10))
     found = findings_of(program(f"0| {waiting}\n1| {late}"))
     assert "merge what they send" in found["launch-bound"].advice
-    assert found["late-rank"].advice == "Merge NCCL kernels, as said above."
+    assert found["late-rank"].advice.startswith("Merge NCCL kernels, as said above.")
     assert found["launch-bound"].cost_ns > found["late-rank"].cost_ns
 
 
