@@ -132,11 +132,27 @@ def event_types(pcf: Path) -> list[str]:
     return [line for line in pcf.read_text().splitlines() if any(line.endswith(f"    {t.label}") for t in OWN)]
 
 
-def test_files_that_are_called_as_a_report_are_not_named_in_comments() -> None:
-    redaction = Redaction({}, {"radium": ("report1", REPORT_NAMES)})
-    assert (
-        redaction.comment("--ncu 0=radium.ncu-rep, radium 2.radium.x") == "--ncu 0=report1.ncu-rep, radium 2.radium.x"
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("--ncu 0=radium.ncu-rep, radium 2.radium.x", "--ncu 0=report1.ncu-rep, radium 2.radium.x"),
+        ("radium: events were dropped", "report1: events were dropped"),
+    ],
+)
+def test_reports_and_files_that_are_called_as_one_are_not_named_in_comments(text: str, redacted: str) -> None:
+    assert Redaction({}, {"radium": ("report1", REPORT_NAMES)}).comment(text) == redacted
+
+
+def test_a_report_whose_name_is_nothing_but_an_ending_is_left_out(saxpy: Path, tmp_path: Path) -> None:
+    bad = tmp_path / ".sqlite"
+    bad.write_bytes(saxpy.read_bytes()[:5000])
+    nsys2prv.translate(
+        [saxpy, bad],
+        tmp_path / "trace",
+        writing=nsys2prv.TraceOutput(redact=True),
+        execution=nsys2prv.Execution(jobs=1, keep_going=True),
     )
+    assert "# input .sqlite left out: the file is truncated" in (tmp_path / "trace.prv").read_text().splitlines()
 
 
 def test_values_that_we_list_keep_their_labels() -> None:

@@ -102,15 +102,21 @@ class Redaction:
         return _path_pattern().sub(self._path, self._named(self._joined(text), _word(self.names), self.names))
 
     def report(self, name: str) -> str:
-        """Redact the name of a report, with or without an ending."""
+        """Redact the name of a report, with or without an ending; a name that is nothing but an ending is none."""
         own = name if name in self.reports else without_ending(Path(name)).name
+        if own not in self.reports:
+            return self.text(name)
         other, kind = self.reports[own]
         self.removed[kind] += 1
         return other + name.removeprefix(own)
 
     def comment(self, text: str) -> str:
-        """Redact a text of the comments, names of files that are called as a report included."""
-        return self.text(self._named(text, rf"(?<![\w.]){_any(self.reports)}(?=\.[A-Za-z])", self.reports))
+        """Redact a text of the comments, names of files that are called as a report, and a report before it, included.
+
+        Elsewhere the name of a report may be a word or a number of the text.
+        """
+        named = rf"(?<![\w.]){_any(self.reports)}(?=\.[A-Za-z])|^{_any(self.reports)}(?=: )"
+        return self.text(self._named(text, named, self.reports))
 
     def types(self, types: Iterable[PcfType]) -> list[PcfType]:
         """Redact the labels of event types; of our own types only those of values that reports brought."""
