@@ -18,7 +18,7 @@ from nsys2prv.analysis.host import host_efficiency
 from nsys2prv.analysis.idle.idle_gaps import longest_gaps
 from nsys2prv.analysis.idle.launches import launches, queues
 from nsys2prv.analysis.interval_frames import cut_with_ns, ns_inside, parts_by, whole_with_ns
-from nsys2prv.analysis.iterations.iteration_lengths import overlapping_iterations, whole_iterations
+from nsys2prv.analysis.iterations.iteration_lengths import last_by_ends, overlapping_iterations, whole_iterations
 from nsys2prv.analysis.iterations.iteration_times import ITERATION, compare_ranks, iterations
 from nsys2prv.analysis.iterations.located import locate, no_range
 from nsys2prv.analysis.iterations.phases import named, occurrences, phase_window, projected
@@ -45,7 +45,7 @@ def analyze_run(run: Run, question: Question) -> Analysis:
     per_iteration = _per_iteration(run, occurring, steps, pattern, overlapping, question.nccl) if pattern else ()
     # The dependency graph takes most memory: beside it no copy of the run's work is held.
     del occurring
-    explanation = explain(run, main, steps, window)
+    explanation = explain(run, main, steps, window, last_by_ends(table))
     work = cut_with_ns(run.work, spans)
     copies = whole_with_ns(run.work.filter(pl.col("kind") == COPY), spans).with_columns(rank=run.rank_of("task"))
     fits = tuple(_metric_fits(run, work, spans, steps, question.by))

@@ -93,11 +93,14 @@ class Explanation(NamedTuple):
         }
 
 
-def explain(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> Explanation:
-    """Explain the time of a window. `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations."""
+def explain(run: Run, main: pl.DataFrame, steps: pl.DataFrame, window: Window, by_ends: bool) -> Explanation:
+    """Explain the time of a window.
+
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations; `by_ends`: see last_by_ends.
+    """
     operations = carried(run)
     exchanges, graph = find_exchanges(run, operations), dependencies(run, operations)
-    model = model_of(run, graph, main, steps, window)
+    model = model_of(run, graph, main, steps, window, by_ends)
     exposed = exposed_waits(run, exchanges, window.spans)
     whole = efficiency(run.work, run.devices, window.spans, "communication")
     return Explanation(

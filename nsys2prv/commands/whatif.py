@@ -8,6 +8,7 @@ from pathlib import Path
 from nsys2prv.analysis.communication.waiting import carried
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.graph.dependencies import dependencies
+from nsys2prv.analysis.iterations.iteration_lengths import work_lasts_by_ends
 from nsys2prv.analysis.iterations.located import locate
 from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.model import model_of
@@ -56,7 +57,8 @@ def predictions_of(run: Run, question: Question, changes: Sequence[Change]) -> P
     """
     located = locate(run, question)
     graph = dependencies(run, carried(run))
-    model = model_of(run, graph, located.main, located.steps, located.window)
+    by_ends = work_lasts_by_ends(located.occurring, located.steps)
+    model = model_of(run, graph, located.main, located.steps, located.window, by_ends)
     # Of three scenarios the graph is prepared once.
     of_hosts = any(change.target == HOST for change in changes)
     found, *others = predict(model, [changes] if of_hosts else [changes, [NO_HOST_WORK], [*changes, NO_HOST_WORK]])

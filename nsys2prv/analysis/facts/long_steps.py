@@ -9,8 +9,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.thresholds import FEWEST_PLACES, LONG, MOSTLY_OTHERS, SELDOM
 from nsys2prv.analysis.frames import Run
-from nsys2prv.analysis.iterations.from_one_to_the_next import from_one_to_the_next, overlap_on_devices
-from nsys2prv.analysis.iterations.phases import projected
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_spans
 from nsys2prv.intervals.spans import Spans, union
 
 # When the device work of an iteration begins on any rank (ns), or where iterations overlap on devices, when that of the
@@ -74,14 +73,10 @@ def steps_of_ranks(run: Run, iterations: pl.DataFrame) -> pl.DataFrame:
 
 def step_begins(analysis: Analysis) -> pl.DataFrame:
     """Return BEGIN of the iterations in order of time; none of a window without iterations."""
-    steps = steps_of_ranks(analysis.run, analysis.iterations)
-    launched = projected(analysis.run.work.select("task", "start", "end", "launched"), steps) if steps.height else None
-    if launched is None or not analysis.window.iterations:
+    iterations = analysis.iterations
+    if not analysis.window.iterations or not iterations["device_start_ns"].is_not_null().any():
         return pl.DataFrame(schema=BEGIN)
-    spans = launched.group_by("repeat", "number").agg(pl.col("start").min(), pl.col("end").max())
-    begins = from_one_to_the_next(spans, overlap_on_devices(spans))
-    steady = steps.group_by("repeat", "number").agg(pl.col("steady").all())
-    return begins.join(steady, on=["repeat", "number"]).sort("begin", "repeat", "number").select(*BEGIN)
+    return iteration_spans(iterations).sort("begin", "repeat", "number").select(*BEGIN)
 
 
 def long_steps(analysis: Analysis, begins: pl.DataFrame) -> LongSteps:

@@ -34,7 +34,7 @@ class Model(NamedTuple):
     lasts from the earliest `first` to the latest `last`; `tails`: of iterations without a next one, on each task,
     number, repeat, `node` of the host's last instant, and `tail_ns` from there to the end of the iteration's range;
     `kept`: the iterations that count, as (number, repeat), empty: all; `phases`: the phase of each work (null: none);
-    `slowdown`: contention; `after_calls`: made once, as each replay needs them again.
+    `slowdown`: contention; `after_calls`: made once, as each replay needs them again; `by_ends`: see last_by_ends.
     """
 
     run: Run
@@ -46,10 +46,14 @@ class Model(NamedTuple):
     phases: pl.Series
     slowdown: Slowdown
     after_calls: AfterCalls
+    by_ends: bool
 
 
-def model_of(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame, window: Window) -> Model:
-    """Prepare a run for predictions. `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations."""
+def model_of(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame, window: Window, by_ends: bool) -> Model:
+    """Prepare a run for predictions.
+
+    `main`: ranges of the main threads; `steps`: OCCURRENCE of the iterations; `by_ends`: see last_by_ends.
+    """
     numbered = run.work.select("task", "launched").with_row_index("work").cast({"work": pl.Int64})
     launched = phases.projected(numbered, steps).select("work", "number", "repeat")
     slow = slowdown(run, ready_times(graph, graph.time), launched)
@@ -59,7 +63,7 @@ def model_of(run: Run, graph: Graph, main: pl.DataFrame, steps: pl.DataFrame, wi
         marked = set(marks.select("number", "repeat").unique().rows())
         chosen = iterations_in_ranges(steps, phases.occurrences(main, window.name))
         kept = tuple(one for one in chosen if one in marked)
-    return Model(run, graph, delays, marks, tails, kept, named, slow, find_after_calls(run, graph))
+    return Model(run, graph, delays, marks, tails, kept, named, slow, find_after_calls(run, graph), by_ends)
 
 
 def _marks(graph: Graph, launched: pl.DataFrame, steps: pl.DataFrame) -> pl.DataFrame:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.communication.contention import beside_communication
-from nsys2prv.analysis.iterations.from_one_to_the_next import from_one_to_the_next, overlap_on_devices
+from nsys2prv.analysis.iterations.from_one_to_the_next import from_one_to_the_next
 from nsys2prv.analysis.iterations.window import iterations_frame
 from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.changed_lengths import changed_lengths, with_room
@@ -225,8 +225,7 @@ def _iteration_times(model: Model, times: Times, changes: Sequence[Change]) -> p
         counted = model.graph.of_work_or_all(times)
         start, whole = (int(counted.min()), int(np.ptp(counted))) if len(counted) else (0, 0)
         return pl.DataFrame({"iteration": [None], "repeat": [None], "start": [start], "ns": [whole]})
-    by_ends = overlap_on_devices(_spans(model, model.graph.time, ()))
-    spans = from_one_to_the_next(_spans(model, times, changes), by_ends)
+    spans = from_one_to_the_next(_spans(model, times, changes), model.by_ends)
     timed = spans.select("repeat", start="begin", iteration="number", ns=pl.col("until") - pl.col("begin"))
     timed = timed.sort("repeat", "iteration")
     if not model.kept:

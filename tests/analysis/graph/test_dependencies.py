@@ -52,7 +52,7 @@ def model_of(run: Run, graph: Graph) -> Model:
     phases = pl.Series("phase", [None] * run.work.height, dtype=pl.String)
     slow = slowdown(run, run.work["end"].to_numpy(), launched)
     delays = pl.DataFrame(schema=HOST_DELAY)
-    return Model(run, graph, delays, marks, tails, (), phases, slow, find_after_calls(run, graph))
+    return Model(run, graph, delays, marks, tails, (), phases, slow, find_after_calls(run, graph), by_ends=False)
 
 
 def blocking_of(run: Run) -> pl.DataFrame:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 import pytest
 from analysis_cases import Analysed, Find, iterations_of, run_of, sql, work_of
 
 from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.facts.long_steps import step_begins
 from nsys2prv.analysis.iterations import phases
+from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.analysis.iterations.iteration_times import compare_ranks
+from nsys2prv.analysis.predict.change import parse_change
 from nsys2prv.analysis.question import Question
+from nsys2prv.commands.whatif import predictions_of
 from nsys2prv.errors import UsageError
 
 STEPS = [(0, 0, 0, 40, "step 1"), (0, 0, 40, 90, "step 2"), (0, 0, 5, 20, "forward")]
@@ -164,6 +169,23 @@ def test_iterations_that_overlap_count_what_others_run_meanwhile() -> None:
     # Between one kernel and the next there is nothing for 1 ns, and no copy after the first 20 ns.
     assert found.iterations["idle_ns"].max() <= 10
     assert found.explanation.predictions[0].iterations["measured_ns"].to_list() == [12, *[10] * 9]
+
+
+def test_all_that_tells_the_time_of_iterations_that_overlap_tells_the_same() -> None:
+    """The host pauses for 100 ns at the end of batch 5: lengths gave them to it, predictions to batch 6."""
+    begin = [2 * n + 100 * (n > 5) for n in range(10)]
+    copies = [(0, t, t + 1, "copy", t) for t in begin]
+    kernels = [(0, 10 * n + 3 + 100 * (n > 5), 10 * n + 12 + 100 * (n > 5), "kernel", t) for n, t in enumerate(begin)]
+    work = sorted([*copies, *kernels], key=lambda one: one[1])
+    ranges = [(0, 0, t, end, f"batch {n}") for n, (t, end) in enumerate(zip(begin, [*begin[1:], 120], strict=True))]
+    run = run_of(work_of(work), (), ranges, ranks=1)
+    found = analyze_run(run, Question())
+    lengths = [12, *[10] * 5, 110, *[10] * 3]
+    assert iteration_lengths(found.iterations).tolist() == lengths
+    assert [part.efficiency.window_ns for part in found.iteration_efficiency] == lengths
+    assert step_begins(found)["begin"].to_list() == [0, *np.cumsum(lengths)[:-1].tolist()]
+    for predicted in (found.explanation.predictions[0], predictions_of(run, Question(), [parse_change("kernel*1")])):
+        assert predicted.iterations["measured_ns"].to_list() == lengths
 
 
 def test_rows_say_which_time_a_number_comes_only_where_one_does_again() -> None:

@@ -53,5 +53,5 @@ def test_the_longer_one_of_ranges_that_begin_together_names_the_phase(order: lis
     ranges = [(0, 0, 5, 50, "forward"), (0, 0, 5, 20, "recompute for backward")]
     run = run_of(work, (), [ranges[n] for n in order], ranks=1)
     graph, steps = dependencies(run, carried(run)), pl.DataFrame(schema=OCCURRENCE)
-    model = model_of(run, graph, run.ranges, steps, Window("trace", one_span(0, 100)))
+    model = model_of(run, graph, run.ranges, steps, Window("trace", one_span(0, 100)), by_ends=False)
     assert model.phases.to_list() == ["forward", "forward"]

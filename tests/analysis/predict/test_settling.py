@@ -29,7 +29,7 @@ def model() -> Model:
     with open_run(reports_of("checkpoint")) as run:
         located = locate(run, Question())
         graph = dependencies(run, carried(run))
-        return model_of(run, graph, located.main, located.steps, located.window)
+        return model_of(run, graph, located.main, located.steps, located.window, by_ends=False)
 
 
 def begins_and_ends(model: Model, lengths: Lengths) -> tuple[Times, Times]:
