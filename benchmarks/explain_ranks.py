@@ -228,7 +228,9 @@ def main(ranks: int = 1024, operations: int = 1_000) -> None:
         idle = idle_causes(run, graph, window.spans)
     del exchanges
     with measured("what if"):
-        predictions = predict(model_of(run, graph, main, steps, window), [[change] for change in STANDARD])
+        # Iterations of these ranks follow each other.
+        model = model_of(run, graph, main, steps, window, by_ends=False)
+        predictions = predict(model, [[change] for change in STANDARD])
     print(f"{path.height:,} pieces, {causes.height:,} causes, {idle['idle_ns'].sum():,} ns idle in spans and all")
     for one in predictions:
         print(

@@ -44,9 +44,8 @@ def work_lasts_by_ends(launched: pl.DataFrame, steps: pl.DataFrame) -> bool:
     key = ["task", "repeat", "number"]
     start = pl.col("start").min()
     own = launched.group_by(key).agg(device_start_ns=start, device_ns=pl.col("end").max() - start)
-    columns = {"iteration": "number", "start_ns": "start", "total_ns": pl.col("end") - pl.col("start")}
-    table = steps.join(own, on=key, how="left")
-    return last_by_ends(table.select("repeat", "device_start_ns", "device_ns", **columns, steady=pl.lit(True)))
+    table = steps.join(own, on=key, how="left").with_columns(total_ns=pl.col("end") - pl.col("start"), steady=True)
+    return last_by_ends(table.rename({"number": "iteration", "start": "start_ns"}))
 
 
 def whole_iterations(iterations: pl.DataFrame, window: Window) -> Spans:

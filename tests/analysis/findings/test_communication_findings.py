@@ -118,7 +118,7 @@ def test_small_parts_that_are_sharded_by_themselves_are_named(other: str, length
     each = (f"n:{name} @{at} {at + 1}-{at + 1 + length}, k @{at + 5} {at + 6}-{at + 9}" for at, name in pairs)
     line = ", ".join(each)
     advice = advice_on_operations(case_of(analysis_of(program(f"0| {line}\n1| {line}"))))
-    said = "A rank launches 66 all-gathers and reduce-scatters an iteration (10 us each), as where each small part of a"
+    said = "A rank launches 66 all-gathers and reduce-scatters an iteration (10 us each without waiting), as where each"
     assert (said in advice) == named
 
 

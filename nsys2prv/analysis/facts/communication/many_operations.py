@@ -72,8 +72,9 @@ def _of_small_parts(case: Case, rank: int | None) -> str:
     if own["operation"].n_unique() < len(_SHARDING) or count < MANY_OPERATIONS.value or each >= SHORT_KERNEL.value:
         return ""
     return (
-        f"A rank launches {count:.0f} all-gathers and reduce-scatters an iteration ({each / 1000:.0f} us each), as "
-        f"where each small part of a model is sharded by itself: {LARGER_PARTS.of(case.framework)}."
+        f"A rank launches {count:.0f} all-gathers and reduce-scatters an iteration ({each / 1000:.0f} us each "
+        "without waiting), as where each small part of a model is sharded by itself: "
+        f"{LARGER_PARTS.of(case.framework)}."
     )
 
 
