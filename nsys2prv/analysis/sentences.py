@@ -26,6 +26,8 @@ MEDIAN_TOLERANCE = 0.2
 COMMUNICATION_WHOLE = 0.995
 # Name of the row of iterations with the time between them.
 WHOLE_ITERATIONS = "whole iterations"
+# Name of the factor of efficiency that copies lower.
+_COPIES = "copies"
 # In place of an efficiency.
 SERIAL_KERNELS = f"No efficiency: {SERIAL}."
 
@@ -155,7 +157,16 @@ def communication_name(analysis: Analysis) -> str:
     Copies count as communication; a run without any other has none that a reader would call so.
     """
     of_ranks = (analysis.run.work["kind"] == NCCL).any() or analysis.run.rank_count > 1
-    return "communication" if of_ranks else "copies"
+    return "communication" if of_ranks else _COPIES
+
+
+def communication_row(analysis: Analysis) -> list[dict[str, float]]:
+    """Return the row of the table of factors of communication (of 1); none of copies, which wait for no rank.
+
+    Columns: communication, serialization, transfer.
+    """
+    factors = analysis.communication_factors if communication_name(analysis) != _COPIES else {}
+    return [{"communication": analysis.efficiency.communication, **factors}] if factors else []
 
 
 def factors_by_name(e: Efficiency, analysis: Analysis) -> dict[str, float]:

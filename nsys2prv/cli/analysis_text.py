@@ -17,6 +17,7 @@ from nsys2prv.analysis.iterations.iteration_times import iteration_means
 from nsys2prv.analysis.metrics.metrics_by_class import ClassMean
 from nsys2prv.analysis.sentences import (
     communication_name,
+    communication_row,
     efficiency_text,
     found_by,
     left_out,
@@ -134,7 +135,7 @@ def sections(analysis: Analysis, held: bool, chosen: Collection[str] = SECTIONS)
     """Yield name, title, column names and rows of each table, in order of importance. `held`, `chosen`: see text_of."""
     yield _findings(analysis)
     yield _efficiency(analysis)
-    yield _factors(analysis)
+    yield section(shown.FACTORS, ("communication", "serialization", "transfer"), communication_row(analysis))
     times = ("rank", "host", "gpu", "useful_ns", "busy_ns")
     yield section(shown.DEVICES, times, device_values(analysis.efficiency))
     yield section(shown.HOST, ("factor", "value"), shown.host_factors(analysis.host))
@@ -170,13 +171,6 @@ def _efficiency(analysis: Analysis) -> Section:
         rows.append({"name": f"(shorter iterations, not shown: {more})"})
     columns = ("name", "window_ns", "parallel", "load_balance", "communication", "orchestration")
     return section(shown.with_communication(shown.EFFICIENCY, communication_name(analysis)), columns, rows)
-
-
-def _factors(analysis: Analysis) -> Section:
-    # Copies wait for no rank.
-    factors = analysis.communication_factors if communication_name(analysis) != "copies" else {}
-    rows = [{"communication": analysis.efficiency.communication, **factors}] if factors else []
-    return section(shown.FACTORS, ("communication", "serialization", "transfer"), rows)
 
 
 def _overlap(analysis: Analysis) -> Section:

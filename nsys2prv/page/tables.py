@@ -12,7 +12,13 @@ from nsys2prv.analysis import shown_tables as shown
 from nsys2prv.analysis.analysis_json import fractions
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.iterations.iteration_times import iteration_means
-from nsys2prv.analysis.sentences import below_clock_error, communication_name, parts_by_name, windows_by_name
+from nsys2prv.analysis.sentences import (
+    below_clock_error,
+    communication_name,
+    communication_row,
+    parts_by_name,
+    windows_by_name,
+)
 from nsys2prv.analysis.shown_tables import Records, ShownTable, host_factors, with_percent
 
 
@@ -80,7 +86,6 @@ def _verdict(values: Mapping[str, Any]) -> Iterator[PageTable]:
 
 def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTable]:
     """Yield the tables that say how the time of devices and hosts is spent."""
-    e = values["efficiency"]
     if values["devices"]:
         rows: list[dict[str, Any]] = [
             {"name": name, "window_ns": e.window_ns, **fractions(e)} for name, e in windows_by_name(analysis)
@@ -90,9 +95,7 @@ def _of_time(analysis: Analysis, values: Mapping[str, Any]) -> Iterator[PageTabl
             for name, (_, occurrences, e) in parts_by_name(analysis.phases, analysis.iteration_efficiency)
         ]
         yield table_of(shown.with_communication(shown.EFFICIENCY, communication_name(analysis)), rows)
-    if "serialization" in e:
-        table = shown.with_communication(shown.FACTORS, communication_name(analysis))
-        yield table_of(table, [{n: e[n] for n in ("communication", "serialization", "transfer")}])
+    yield table_of(shown.FACTORS, communication_row(analysis))
     yield table_of(shown.DEVICES, values["devices"])
     yield table_of(shown.HOST, host_factors(analysis.host))
     yield table_of(shown.MAIN_THREADS, values["host"]["ranks"])

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from programs import GOOD, analysis_of, program
 
+import nsys2prv
 from nsys2prv.analysis.sentences import communication_text
 from nsys2prv.analysis.shown_tables import EFFICIENCY, with_communication
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.page.head import verdict
 from nsys2prv.page.page import page
+from nsys2prv.page.tables import tables
 
 # Rank 1 comes late to each operation, which lasts 50.
 LATE_RANK = "0| k @0 5-400, n @400 405-900\n1| k @0 5-400, n @850 850-900"
@@ -34,6 +36,15 @@ def test_communication_is_waiting_for_late_ranks_or_transfers(launches: str, par
 def test_what_no_rank_waits_for_is_not_taken_apart() -> None:
     assert [*communication_text(analysis_of(program("0| k @0 5-400, c @400 405-900")))] == []
     assert [*communication_text(analysis_of(program("0| k @0 5-900\n1| k @0 5-900")))] == []
+
+
+def test_the_page_takes_apart_what_the_terminal_does(saxpy: Path) -> None:
+    """Copies wait for no rank, but late ranks are waited for."""
+    said = "waiting for late ranks x transfers"
+    for found, apart in ((nsys2prv.analyze(saxpy), False), (analysis_of(program(LATE_RANK)), True)):
+        assert found.communication_factors
+        keys = [table.key for table in tables(found, found.as_json())]
+        assert (said in text_of(found, held=False, chosen=["efficiency"]), "factors" in keys) == (apart, apart)
 
 
 def test_a_single_gpu_has_no_load_balance_and_one_name_for_its_copies() -> None:

@@ -10,6 +10,7 @@ import pytest
 from page_cases import RUNS, Opened
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.sentences import communication_row
 from nsys2prv.cli.analysis_text import sections, window_lines
 from nsys2prv.page.page import page
 from nsys2prv.page.tables import tables
@@ -91,7 +92,7 @@ def test_the_verdict_and_the_findings_are_those_of_the_json(both: tuple[Analysis
         assert finding["title"] in text
         # The page names the reports in place of RUN.
         assert re.search(r"\S+".join(map(re.escape, finding["advice"].split("RUN"))), text)
-    if "serialization" in values["efficiency"]:
+    if communication_row(found):
         factors = [values["efficiency"][name] for name in ("communication", "serialization", "transfer")]
         assert one.tables()["factors"] == [factors]
 
