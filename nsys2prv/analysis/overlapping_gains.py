@@ -5,8 +5,8 @@ from __future__ import annotations
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.facts.thresholds import LOW
 
-# Findings whose gain is, or may be, a part of the time in which devices compute.
-OF_COMPUTE = frozenset(
+# Findings whose gain is, or may be, a part of the time in which devices compute. Each other one is listed in the tests.
+SHORTEN_COMPUTE = frozenset(
     {
         "contention",
         "conversions",
@@ -35,7 +35,7 @@ def overlapping_gains(analysis: Analysis) -> str:
     """
     gains = [(one.id, one.share) for one in analysis.findings if one.gains and one.cost_ns]
     every = sum(share for _, share in gains)
-    others = [share for name, share in gains if name not in OF_COMPUTE]
+    others = [share for name, share in gains if name not in SHORTEN_COMPUTE]
     if len(gains) > 1 and every > 1:
         return f"They overlap: together {100 * every:.0f} %. Once one is fixed, the others gain less."
     rest = 1 - analysis.headline_efficiency.parallel

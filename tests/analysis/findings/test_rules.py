@@ -12,6 +12,7 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.facts.thresholds import HIGH
 from nsys2prv.analysis.findings import rules
+from nsys2prv.analysis.findings.overlapping_gains import SHORTEN_COMPUTE
 from nsys2prv.analysis.findings.rules import RULES, Rule
 from nsys2prv.paraver.cfg import CFGS
 
@@ -195,6 +196,23 @@ def test_every_finding_of_the_docs_is_of_one_module() -> None:
     table = page.partition("| on the first screen | finding |")[2].partition("\n\n")[0]
     assert sorted(one for rule in RULES for one in _ids(rule)) == sorted(
         re.findall(r"\| \[`([\w-]+)`\]\(#[\w-]+\) \|$", table, re.M)
+    )
+
+
+def test_every_finding_shortens_compute_or_not() -> None:
+    """A new one has to be in one of the two, since it decides which gains may add up."""
+    others = """
+        allocations blocking-launches data-loading device-copies exposed-copies exposed-transfer exposed-waiting
+        gpu-imbalance gpus-in-turn host-bound host-functions host-synchronization imbalance late-gpu late-rank
+        late-ranks launch-bound low-bandwidth pageable-copies pipeline-bubble repeated-reductions staged-copies
+        system-waiting
+    """
+    without_cost = """
+        defective-reports dominant-kernel double-precision doubtful-clocks failed-calls late-capture low-occupancy
+        memory-near-full missing-data pauses unmatched-communication unrecorded-probes whole-graphs
+    """
+    assert sorted([*SHORTEN_COMPUTE, *others.split(), *without_cost.split()]) == sorted(
+        one for rule in RULES for one in _ids(rule)
     )
 
 
