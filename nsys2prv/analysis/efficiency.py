@@ -101,10 +101,9 @@ def efficiency_by_span(
     begin, until = (spans[c].to_numpy() for c in ("begin", "until"))
     axis = axis_over(one_span(int(begin.min()), int(until.max())), len(devices))
     covered = [covered_by(axis, own, "device") for own in (work.filter(_is_useful(nccl)), work)]
-    each = [np.full(len(begin), device) for device in range(len(devices))]
     by_device = [
-        [time_in(one, axis.at(device, until)) - time_in(one, axis.at(device, begin)) for one in covered]
-        for device in each
+        [time_in(one, axis.at(group, until)) - time_in(one, axis.at(group, begin)) for one in covered]
+        for group in (np.full(len(begin), device) for device in range(len(devices)))
     ]
     found = {}
     for n, (repeat, number, ns) in enumerate(
