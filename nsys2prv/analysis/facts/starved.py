@@ -60,7 +60,7 @@ class BlockedHosts(NamedTuple):
 
     Of the first three a time counts once, for the first of them: memory that is allocated to load data is loading.
     `freeing`: waits for the whole device before calls that allocate or free memory, which are not in `synchronization`.
-    `releasing`: waits in which a pool may give back memory, also when their device has ended its work.
+    `releasing`: waits in which a pool may give back memory, from when the devices of their task have ended their work.
     """
 
     load: Spans
@@ -77,7 +77,7 @@ def blocked_hosts(analysis: Analysis, launchers: Launchers, work: DeviceWork) ->
     waits = pl.concat([analysis.explanation.device_waits, launchers.value_waits])
     freeing = _waits_to_free(waits, calls)
     others = waits.join(freeing.select("row", "start"), on=["row", "start"], how="anti", maintain_order="left")
-    releasing = _waits_of_pools(waits, calls)
+    releasing = _without_work(_waits_of_pools(waits, calls), work, len(analysis.run.tasks))
     every = (load_ranges(analysis), calls.filter(kind=MPI), calls.filter(IS_ALLOCATION), others, freeing, releasing)
     load, mpi, allocation, *of_waits = (_together(work.axis, work.users, own) for own in every)
     in_mpi = difference(mpi, load)
@@ -108,7 +108,7 @@ def parts_of_gaps(blocked: BlockedHosts, launchers: Launchers, idle: Gaps) -> pl
             start=pl.Series(axis.time(gaps["start"].to_numpy())),
         )
     )
-    # A wait that only waits ends with the work of its device.
+    # A wait that only waits ends with the work of the devices.
     released = _inside(blocked.releasing, gaps)
     released = (released > BLOCKED.value) * released
     freed = pl.max_horizontal(pl.lit(_wait_before(blocked.freeing, gaps)), pl.lit(released))
@@ -151,6 +151,21 @@ def _waits_of_pools(waits: pl.DataFrame, calls: pl.DataFrame) -> pl.DataFrame:
     known = waits.sort("start").join_asof(gives, left_on="start", **key)
     known = known.sort("end").join_asof(gives, left_on="end", strategy="forward", suffix="_next", **key)
     return known.filter(pl.col("gives") & ~pl.col("gives_next")).select(waits.columns)
+
+
+def _without_work(waits: pl.DataFrame, work: DeviceWork, tasks: int) -> pl.DataFrame:
+    """Return the parts (task, start and end in ns) of waits (CALLS) in which no device of their task works.
+
+    Before, a wait may only wait, also where it is for another device of the task than the one that is idle.
+    """
+    axis, (start, end) = work.axis, work.busy
+    busy = pl.DataFrame({"device": axis.group(start), "start": axis.time(start), "end": axis.time(end)})
+    by_task = Axis(axis.low, axis.high, tasks)
+    each = (covered_by(by_task, own, "task") for own in (waits, busy.join(work.users, on="device")))
+    idle = difference(*each)
+    return pl.DataFrame(
+        {"task": by_task.group(idle.start), "start": by_task.time(idle.start), "end": by_task.time(idle.end)}
+    )
 
 
 def _inside(spans: Spans, gaps: pl.DataFrame) -> pl.Series:

@@ -634,3 +634,12 @@ def test_memory_that_a_pool_gives_back_in_a_wait_is_allocation(
         program(f"0| k @0 2-300, cuda:{before} 2-3, wait 4-{until}, cuda:{after} 500-700, k @700 702-998")
     )
     assert found["allocations"].cost_ns / 1e6 == pytest.approx(cost, abs=0.05)
+
+
+@pytest.mark.parametrize(("ended", "allocating"), [(980, 0), (780, 200)])
+def test_a_wait_for_one_device_of_a_process_frees_no_memory_while_another_is_idle(ended: int, allocating: int) -> None:
+    """GPU 1 is idle from 7 ms on; the host waits for GPU 0. Only from its end on may a pool be at work."""
+    memory = "cuda:cudaFreeAsync 2-3, wait 705-980, cuda:cudaMallocAsync 995-996"
+    run = of_processes(program(f"0| k @0 5-{ended}, {memory}\n1| k @0 5-700"), 2)
+    starved = case_of(analysis_of(run)).starved.group_by("device").agg(pl.col("allocating").median() / UNIT)
+    assert starved["allocating"].to_list() == pytest.approx([allocating] * 2, abs=2)
