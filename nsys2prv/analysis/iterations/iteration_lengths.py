@@ -51,11 +51,15 @@ def work_lasts_by_ends(launched: pl.DataFrame, steps: pl.DataFrame) -> bool:
 def whole_iterations(iterations: pl.DataFrame, window: Window) -> Spans:
     """Return the spans (ns of the trace) of the window's iterations with the time from each to the next one.
 
-    `iterations`: ITERATION of all of a run. A window without iterations has nothing but its own spans.
+    Where iterations overlap on devices they are those of `iteration_lengths`, from the end of one to that of the next:
+    what the first one computes beside earlier ones is theirs. `iterations`: ITERATION of all of a run. A window without
+    iterations has nothing but its own spans.
     """
     if not window.iterations:
         return window.spans
-    each = _steady(from_one_to_the_next(_spans(iterations), by_ends=False))
+    each = _steady(iteration_spans(iterations))
+    if last_by_ends(iterations):
+        return union(each["begin"].to_numpy(), each["until"].to_numpy())
     both = [(each["begin"], window.spans.start), (each["until"], window.spans.end)]
     return union(*(np.concatenate([own.to_numpy(), others]) for own, others in both))
 

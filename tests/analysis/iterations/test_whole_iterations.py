@@ -70,6 +70,17 @@ def test_a_pause_to_an_iteration_that_is_left_out_counts() -> None:
     assert spans.total() == iteration_lengths(found.iterations).sum()
 
 
+def test_whole_iterations_that_overlap_last_from_end_to_end() -> None:
+    """Each batch is copied every 2 ms, and computed for 10 ms after the one before; start-up is left out."""
+    changed = {f"step{n}_rank0": f"c @0 0-2, k @0 {800 * n + 5}-{800 * n + 1000}" for n in range(12)}
+    found = analysis_of(program("0| k @0 5-1000", steps=12, every=200, **changed))
+    later = found.iterations.with_columns(steady=pl.col("iteration") > 3)
+    window = found.window._replace(spans=one_span(4 * 200 * UNIT, 12_000 * UNIT))
+    spans = whole_iterations(later, window)
+    assert (spans.start.tolist(), spans.end.tolist()) == ([4000 * UNIT], [12_000 * UNIT])
+    assert spans.total() == iteration_lengths(later).sum()
+
+
 def test_without_iterations_whole_ones_are_the_window() -> None:
     run = program(HALF)
     found = analyze_run(run, Question(window="device"))
