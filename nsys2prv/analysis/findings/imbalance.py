@@ -52,7 +52,7 @@ def imbalance(case: Case) -> Iterator[Finding]:
     advice = f"{SHARED} Where it launches the same, its input is longer then." if then.height else _advice(case, worst)
     predicted = ""
     if text_ms(gain) != text_ms(cost) and gain < cost:
-        predicted = f" Of the {text_ms(cost)} `whatif --set imbalance=0` predicts {text_ms(gain)}."
+        predicted = f" Of the {text_ms(cost)} `nsys2prv whatif RUN --set imbalance=0` predicts {text_ms(gain)}."
     yield Finding(
         "imbalance",
         f"{_name(case, worst.member)} computes {longer}, and others wait",

@@ -38,7 +38,7 @@ from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks, short
 
 # Of a rank that is late in every iteration the replay knows no usual time.
-UNSEEN = " `whatif --set delay=0` removes unusual delays alone, and does not show what this one costs."
+UNSEEN = " `nsys2prv whatif RUN --set delay=0` removes unusual delays alone, and does not show what this one costs."
 
 
 def late_rank(case: Case) -> Iterator[Finding]:

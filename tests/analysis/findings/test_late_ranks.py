@@ -255,7 +255,7 @@ def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
     assert host_bound.title == f"{said}others wait for it: faster hosts gain 4.55 ms"
     assert host_bound.ranks == (1,)
     late = found["late-rank"]
-    assert "`whatif --set delay=0` removes unusual delays alone, and does not show" in late.advice
+    assert "`nsys2prv whatif RUN --set delay=0` removes unusual delays alone, and does not show" in late.advice
     assert late.advice.endswith(late.spare[0])
     assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
 

@@ -74,7 +74,9 @@ def test_the_advice_says_what_whatif_predicts_where_that_is_less(
     """The next command shows it: a cost of 0.119 ms became 0.101."""
     monkeypatch.setattr(Case, "gain", lambda *_: gain * 1e6)
     found = findings_of(LONG)["imbalance"]
-    assert found.spare == ((" Of the 2.67 ms `whatif --set imbalance=0` predicts 1.00 ms.",) if said else ())
+    assert found.spare == (
+        (" Of the 2.67 ms `nsys2prv whatif RUN --set imbalance=0` predicts 1.00 ms.",) if said else ()
+    )
     assert all(found.advice.endswith(part) for part in found.spare)
 
 
