@@ -12,8 +12,8 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.facts.thresholds import HIGH
 from nsys2prv.analysis.findings import rules
-from nsys2prv.analysis.findings.overlapping_gains import SHORTEN_COMPUTE
 from nsys2prv.analysis.findings.rules import RULES, Rule
+from nsys2prv.analysis.overlapping_gains import SHORTEN_COMPUTE
 from nsys2prv.paraver.cfg import CFGS
 
 # (id, program, cost in ms an iteration, words of the title)
