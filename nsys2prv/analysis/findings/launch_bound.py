@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import polars as pl
 
@@ -65,6 +66,15 @@ NODES_COST = (
 )
 
 
+class HostBound(NamedTuple):
+    """What `host-bound` says: its title, without the times in `ending`, its advice, and the ranks that it names."""
+
+    title: str
+    advice: str
+    ranks: tuple[int, ...]
+    ending: str
+
+
 def launch_bound(case: Case) -> Iterator[Finding]:
     """Yield the time in which all devices have nothing launched, or wait for ranks that have not."""
     starved = case.idle_of_devices("launching") or [0.0]
@@ -93,10 +103,8 @@ def launch_bound(case: Case) -> Iterator[Finding]:
         title += " or waiting for a rank that has not launched" * _others_wait(case, cost, mean)
         spare = (seen.others, _did(seen).replace(seen.others, ""), *_spare_ways(case, a_device))
     else:
-        rule, (title, advice) = "host-bound", busy_host(case, mean, places, seen, in_few)
-        if _others_wait(case, cost, mean):
-            ranks = _late_ranks(case, most)
-            title, ending = _of_others(case, title, ranks, most.ns, cost), in_few
+        rule = "host-bound"
+        title, advice, ranks, ending = _of_host(case, cost, mean, most, places, seen, in_few)
         spare = (seen.others,)
     yield Finding(
         rule,
@@ -149,26 +157,42 @@ def _others_wait(case: Case, cost: float, starved: float) -> bool:
     return case.run.rank_count > 1 and cost > (1 + LEAST_WAITING.value) * starved
 
 
-def _late_ranks(case: Case, most: StarvedDevices) -> tuple[int, ...]:
-    """Return the ranks of the starved devices, if others than they wait."""
-    ranks = {case.run.devices[device].rank for device in most.devices}
-    return named_ranks(ranks) if len(ranks) < case.run.rank_count else ()
+def _of_host(
+    case: Case, cost: float, mean: float, most: StarvedDevices, places: IdlePlaces, seen: Seen, in_few: str
+) -> HostBound:
+    """Return what `host-bound` says: of the starved devices and their ranks, if others wait for these.
 
-
-def _of_others(case: Case, title: str, ranks: Sequence[int], starved: float, cost: float) -> str:
-    """Return the title where devices of other ranks wait for those that have not launched.
-
-    `ranks`: those, empty where all have starved devices; `starved`: of the device with most of it. The cost is of both:
-    no device has that time.
+    The cost is of both then: no device has that time. `mean`, `in_few`: see busy_host.
     """
+    if not _others_wait(case, cost, mean):
+        title, advice = busy_host(case, mean, places, seen, in_few)
+        return HostBound(title, advice, (), f", {text_ms(cost)} {case.unit}{in_few}")
     gain = f"faster hosts gain {text_ms(cost)}"
+    ranks = _late_ranks(case, most)
+    title, advice = busy_host(case, mean, places, seen, in_few, _whose(case, most.devices, ranks) if ranks else "")
     if not ranks:
-        return f"{title}, or waits for a rank that has not launched: {gain} {case.unit}"
-    of_one = len(ranks) == 1
-    whose = f"rank {ranks[0]}'s GPU has" if of_one else f"the GPUs of {few_ranks(ranks)} have"
-    named = title.replace("the device has", whose)
-    up_to = "" if of_one else "up to "
-    return f"{named}, {up_to}{text_ms(starved)} {case.unit}, and others wait for {'it' if of_one else 'them'}: {gain}"
+        return HostBound(title, advice, (), f", or waits for a rank that has not launched: {gain} {case.unit}{in_few}")
+    up_to, whom = ("", "it") if len(most.devices) == 1 else ("up to ", "them")
+    long = f"{up_to}{text_ms(most.ns)} {case.unit}"
+    return HostBound(title, advice, named_ranks(ranks), f", {long}, and others wait for {whom}: {gain}{in_few}")
+
+
+def _late_ranks(case: Case, most: StarvedDevices) -> set[int]:
+    """Return the ranks that use the starved devices, if ranks with other devices wait for them."""
+    users = case.device_work.users
+    starving = {case.run.rank(task) for task in users.filter(pl.col("device").is_in(most.devices))["task"]}
+    return starving if starving < {case.run.rank(task) for task in users["task"]} else set()
+
+
+def _whose(case: Case, devices: Sequence[int], ranks: set[int]) -> str:
+    """Return the words for the devices of ranks, with their verb."""
+    own = [case.run.devices[number] for number in devices]
+    if len(own) > 1:
+        return f"{'the' if len(ranks) > 1 else len(own)} GPUs of {few_ranks(ranks)} have"
+    if len(ranks) > 1:
+        return f"the GPU of {few_ranks(ranks)} has"
+    several = sum(device.rank == own[0].rank for device in case.run.devices) > 1
+    return f"GPU {own[0].gpu} of {few_ranks(ranks)} has" if several else f"{few_ranks(ranks)}'s GPU has"
 
 
 def _places(case: Case, of_short: bool, gap: float) -> IdlePlaces:

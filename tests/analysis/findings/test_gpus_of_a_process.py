@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import polars as pl
 import pytest
-from programs import analysis_of, findings_of, of_processes, program
+from programs import ALL_BUSY, analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.communication.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.facts.case import Case, case_of
@@ -187,3 +189,31 @@ def test_the_last_idle_time_of_a_gpu_is_no_wait_for_a_staged_copy_of_the_next_on
     assert found.evidence["waiting_ns"] == pytest.approx(5 / 6 * 3e6)
     alone = findings_of(program("0| k @0 2-100\n1| c:Host-to-Device:Device_to_Device @0 1-2, k @0 3-990"))
     assert "staged-copies" not in alone or alone["staged-copies"].cost_ns < 100_000
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("AABB", "2 GPUs of rank 2 have no work"),
+        ("AABA", "GPU 2 of rank 2 has no work"),
+    ],
+)
+def test_gpus_that_hosts_leave_without_work_are_named_as_such(lines: str, says: str) -> None:
+    own = dict(zip("AB", (line.partition("| ")[2] for line in ALL_BUSY.strip().splitlines()), strict=True))
+    run = of_processes(program("\n".join(f"{n}| {own[which]}" for n, which in enumerate(lines))), 2)
+    found = findings_of(run)["host-bound"]
+    assert says in found.title
+    assert found.ranks == (2,)
+
+
+def test_ranks_without_a_gpu_are_none_that_wait_for_others() -> None:
+    """Rank 2 only takes part in communication; hosts leave the GPUs of both others without work."""
+    case = case_of(analysis_of(program(ALL_BUSY)))
+    alike = replace(case, starved=case.starved.with_columns(launching=pl.lit(4_000_000, pl.Int64)))
+    tasks = (*case.run.tasks, case.run.tasks[1]._replace(rank=2))
+    idle = replace(alike, analysis=alike.analysis._replace(run=case.run._replace(tasks=tasks)))
+    assert idle.run.rank_count == 3
+    for one in (alike, idle):
+        (found,) = launch_bound(one)
+        assert (found.id, found.ranks) == ("host-bound", ())
+        assert "or waits for a rank that has not launched" in found.title

@@ -38,41 +38,43 @@ BLOCKING_COPY = text_contains("name", LAUNCHING[DeviceKind.COPY]) & ~text_contai
 Told = tuple[str, str]
 
 
-def busy_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few: str) -> Told:
+def busy_host(case: Case, starved: float, places: IdlePlaces, seen: Seen, in_few: str, whose: str = "") -> Told:
     """Return title and advice where the host does other things than to launch for the device: of the first that fits.
 
     `starved`: time in which a device has nothing launched (ns of an iteration, the mean); `places`: where it has none;
-    `seen`: what samples say of that time; `in_few`: words on the few iterations with nearly all of it.
+    `seen`: what samples say of that time; `in_few`: words on the few iterations with nearly all of it; `whose`: the
+    devices without work and their verb, empty where it is any.
     """
+    subject = whose or "the device has"
     return (
-        _launches_for_many(case)
-        or _in_blocking_copies(case, starved)
-        or _loads_code(case)
-        or _in_long_launches(case, starved)
-        or _in_long_call(case, starved, places)
-        or _busy_between_launches(case, places, seen, in_few)
+        _launches_for_many(case, whose or "each has")
+        or _in_blocking_copies(case, starved, subject)
+        or _loads_code(case, subject)
+        or _in_long_launches(case, starved, subject)
+        or _in_long_call(case, starved, places, subject)
+        or _busy_between_launches(case, places, seen, in_few, subject)
     )
 
 
-def _launches_for_many(case: Case) -> Told | None:
+def _launches_for_many(case: Case, whose: str) -> Told | None:
     """Tell of a thread that launches for several GPUs, if one does."""
     gpus = gpus_of_a_thread(case)
     if gpus <= 1:
         return None
     return (
-        f"Host-bound: one thread launches for {gpus} GPUs in turn, and each has no work meanwhile",
+        f"Host-bound: one thread launches for {gpus} GPUs in turn, and {whose} no work meanwhile",
         f"Launch from a process for each GPU. {LAUNCH_LESS.of(case.framework)}",
     )
 
 
-def _in_blocking_copies(case: Case, starved: float) -> Told | None:
+def _in_blocking_copies(case: Case, starved: float, whose: str) -> Told | None:
     """Tell of blocking copies, if the host is in them for much of the time."""
     if _copying_ns(case) < IN_COPIES.value * starved:
         return None
-    return "Host-bound: the host is in blocking copies, and the device has no work", advice_on_blocking_copies(case)
+    return f"Host-bound: the host is in blocking copies, and {whose} no work", advice_on_blocking_copies(case)
 
 
-def _loads_code(case: Case) -> Told | None:
+def _loads_code(case: Case, whose: str) -> Told | None:
     """Tell of code that is loaded in the iterations, if it is in many."""
     loading = iterations_that_load(case)
     if not loading:
@@ -81,24 +83,24 @@ def _loads_code(case: Case) -> Told | None:
     if other_threads_load(case):
         why = "by another thread each time"
     return (
-        f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, {why}, and the device has no work",
+        f"Host-bound: code is loaded in {loading} of {case.step_count} iterations, {why}, and {whose} no work",
         f"{advice_on_processes(case)}{advice_on_loading(case)}",
     )
 
 
-def _in_long_launches(case: Case, starved: float) -> Told | None:
+def _in_long_launches(case: Case, starved: float, whose: str) -> Told | None:
     """Tell of long launching calls, if the host is in them for most of the time."""
     found = long_launches(case, starved)
     if found is None or found.share < ONE_PLACE.value:
         return None
     return (
-        f"Host-bound: the host is in `{found.name}` for {text_ms(found.ns)} {case.unit} ({found.number}), and the "
-        "device has no work",
+        f"Host-bound: the host is in `{found.name}` for {text_ms(found.ns)} {case.unit} ({found.number}), and "
+        f"{whose} no work",
         f"{advice_on_processes(case)}These calls are long: {found.advice}",
     )
 
 
-def _in_long_call(case: Case, starved: float, places: IdlePlaces) -> Told | None:
+def _in_long_call(case: Case, starved: float, places: IdlePlaces, whose: str) -> Told | None:
     """Tell of the call that the host is in, if it is mostly in one."""
     call = long_call(case, starved)
     if not call:
@@ -107,19 +109,19 @@ def _in_long_call(case: Case, starved: float, places: IdlePlaces) -> Told | None
     lasting = f" for {text_ms(call.ns)}" if call.ns <= starved else ""
     place = where_text(places.gap)
     return (
-        f"Host-bound: the host is in `{call.name}`{lasting}, and the device has no work",
+        f"Host-bound: the host is in `{call.name}`{lasting}, and {whose} no work",
         f"{advice_on_processes(case)}{advice_on_graphs(case)}{advice_on_long_call(case, call.name)}"
         + (f" See what the host does{place}." if place else ""),
     )
 
 
-def _busy_between_launches(case: Case, places: IdlePlaces, seen: Seen, in_few: str) -> Told:
+def _busy_between_launches(case: Case, places: IdlePlaces, seen: Seen, in_few: str, whose: str) -> Told:
     """Tell of a host that works between launches, as samples and copies show it."""
     computes, between = seen.computing >= COMPUTING.value, computes_between_copies(case)
-    title = "Host-bound: the device has no work while the host is busy between launches"
+    title = f"Host-bound: {whose} no work while the host is busy between launches"
     if computes or between:
         where = " between a copy from the device and one to it" if between else ""
-        title = f"Host-bound: the host {'computes' if computes else 'works'}{where}, and the device has no work"
+        title = f"Host-bound: the host {'computes' if computes else 'works'}{where}, and {whose} no work"
     first, instead = f"{advice_on_processes(case)}{advice_on_graphs(case)}", on_device_instead(case, seen, between)
     if computes and between:
         return title, f"{first}{seen.text[:1].upper()}{seen.text[1:]}; {instead}."
