@@ -217,3 +217,14 @@ def test_ranks_without_a_gpu_are_none_that_wait_for_others() -> None:
         (found,) = launch_bound(one)
         assert (found.id, found.ranks) == ("host-bound", ())
         assert "or waits for a rank that has not launched" in found.title
+
+
+def test_host_bound_points_to_no_idle_time_of_another_cause() -> None:
+    """In one iteration a pause longer than those of others comes beside a longer idle time of another cause."""
+    case = case_of(analysis_of(program("0| k @0 5-100, k @800 805-990")))
+    first = pl.col("number") == pl.col("number").min()
+    longer = case.starved.with_columns(
+        pause=pl.col("pause") + first * 10_000, longest=pl.col("longest") + first * 20_000
+    )
+    (found,) = launch_bound(replace(case, starved=longer))
+    assert found.at_ns in longer.filter(~first)["at"].to_list()

@@ -17,7 +17,8 @@ from nsys2prv.analysis.interval_frames import at_longest
 class StarvedDevices(NamedTuple):
     """Devices (indices of Run.devices) without launched work, the most starved first, and what the first one lacks.
 
-    `ns`: of an iteration; `at_ns`: when its longest such time begins.
+    `ns`: of an iteration; `at_ns`: when its longest such time begins, rather of iterations whose longest idle
+    time that is.
     """
 
     devices: tuple[int, ...]
@@ -62,10 +63,12 @@ def starved_devices(case: Case) -> StarvedDevices:
     ordered = by_device.sort("ns", descending=True, maintain_order=True)
     most = float(ordered["ns"][0] or 0)
     own = usually.filter(pl.col("device") == ordered["device"][0])
+    # `at` is of the longest idle time, of any cause: rather take one that is a pause alone.
+    alone = pl.col("pause") == pl.col("longest")
     return StarvedDevices(
         tuple(ordered.filter(pl.col("ns") >= MOSTLY_STARVED.value * most)["device"]),
         most,
-        own.select(at_longest("pause", "at")).item(),
+        own.select(at_longest(pl.col("pause") + alone * pl.col("pause").max(), "at")).item(),
     )
 
 
