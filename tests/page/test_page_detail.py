@@ -234,6 +234,6 @@ def test_every_part_of_the_json_is_in_a_table(analysed: Callable[[str], Analysis
     found = analysed("gpt-ddp")
     values = Read(found.as_json())
     assert sum(table.height for table in tables(found, values)) > 500
-    # How NCCL counts is one of the facts at the top. Efficiency, phases and iterations have their rows from the analysis
-    # itself, as have whole iterations, where much time lies between them.
+    # How NCCL counts is one of the facts at the top. Efficiency, phases and iterations have their rows from the
+    # analysis itself, as have whole iterations, where much time lies between them.
     assert values.keys() - values.read == {"efficiency", "nccl", "phases", "whole_iterations"}
