@@ -40,5 +40,5 @@ def overlapping_gains(analysis: Analysis) -> str:
         return f"They overlap: together {100 * every:.0f} %. Once one is fixed, the others gain less."
     rest = 1 - analysis.headline_efficiency.parallel
     if analysis.efficiency.measured and len(others) > 1 and sum(others) > rest + LOW.value:
-        return "Some of them overlap: once one is had, others gain less."
+        return "Some of them overlap: once one is fixed, the others gain less."
     return ""

@@ -11,7 +11,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.cli.verdict_text import verdict_of
 from nsys2prv.page.head import findings
 
-SOME = "Some of them overlap: once one is had, others gain less."
+SOME = "Some of them overlap: once one is fixed, the others gain less."
 
 
 def _with(found: Analysis, *gains: tuple[str, float]) -> Analysis:
