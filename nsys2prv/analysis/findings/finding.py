@@ -18,7 +18,7 @@ SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 # Stands for the inputs of the run in advice and commands.
 RUN = "RUN"
 # A command on the run in advice: what is pasted into a shell.
-COMMAND = re.compile(rf"nsys2prv [a-z]+ {RUN}(?: --[a-z-]+(?: (?!--)(?:'[^']*'|[\w*=,-]+(?<!,)))?)*")
+COMMAND = re.compile(rf"\bnsys2prv [a-z]+ {RUN}(?: --?[a-z-]+(?: (?!-)(?:'[^']*'|[\w*=,-]+(?<!,)))?)*")
 
 
 def of_run(text: str, run: str) -> str:

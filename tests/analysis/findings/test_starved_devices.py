@@ -378,7 +378,7 @@ def test_samples_of_the_host_that_are_there_are_not_to_be_recorded(family: str) 
     for line, name, how in (
         ("k @0 5-100, k @800 805-990", "host-bound", "--show host-samples)"),
         # Other threads say why this one waits, and the table has launching threads alone.
-        ("k @0 5-100, os:poll 100-800, k @800 805-990", "system-waiting", f"--also {family})"),
+        ("k @0 5-100, os:poll 100-800, k @800 805-990", "system-waiting", f"--also {family} -o trace)"),
     ):
         for recorded in (frozenset[str](), frozenset({family})):
             advice = findings_of(program(f"0| {line}")._replace(recorded_families=recorded))[name].advice
