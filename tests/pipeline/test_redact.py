@@ -93,15 +93,19 @@ def test_no_name_is_left_in_any_file_and_all_else_is(report: Path, tmp_path: Pat
     assert set(TEXTS.values()) <= labels
 
 
-def test_reports_that_cannot_be_read_are_not_named(report: Path, tmp_path: Path) -> None:
-    bad = tmp_path / "mcurie_secretproject.sqlite"
+def _translate_beside_a_broken_one(report: Path, bad: Path, out: Path) -> None:
+    """Translate a report, redacted, with one that cannot be read and is left out."""
     bad.write_bytes(report.read_bytes()[:5000])
     nsys2prv.translate(
         [report, bad],
-        tmp_path / "trace",
+        out,
         writing=nsys2prv.TraceOutput(redact=True),
-        execution=nsys2prv.Execution(keep_going=True),
+        execution=nsys2prv.Execution(jobs=1, keep_going=True),
     )
+
+
+def test_reports_that_cannot_be_read_are_not_named(report: Path, tmp_path: Path) -> None:
+    _translate_beside_a_broken_one(report, tmp_path / "mcurie_secretproject.sqlite", tmp_path / "trace")
     comments = [line for line in (tmp_path / "trace.prv").read_text().splitlines() if "left out: the file" in line]
     assert comments == ["# input report2.sqlite left out: the file is truncated"]
 
@@ -144,14 +148,7 @@ def test_reports_and_files_that_are_called_as_one_are_not_named_in_comments(text
 
 
 def test_a_report_whose_name_is_nothing_but_an_ending_is_left_out(saxpy: Path, tmp_path: Path) -> None:
-    bad = tmp_path / ".sqlite"
-    bad.write_bytes(saxpy.read_bytes()[:5000])
-    nsys2prv.translate(
-        [saxpy, bad],
-        tmp_path / "trace",
-        writing=nsys2prv.TraceOutput(redact=True),
-        execution=nsys2prv.Execution(jobs=1, keep_going=True),
-    )
+    _translate_beside_a_broken_one(saxpy, tmp_path / ".sqlite", tmp_path / "trace")
     assert "# input .sqlite left out: the file is truncated" in (tmp_path / "trace.prv").read_text().splitlines()
 
 

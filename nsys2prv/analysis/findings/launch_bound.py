@@ -67,7 +67,7 @@ NODES_COST = (
 
 
 class HostBound(NamedTuple):
-    """What `host-bound` says: its title, without the times in `ending`, its advice, and the ranks that it names."""
+    """Title and advice of `host-bound`, and the ranks that it names. `ending`: the times, which follow the title."""
 
     title: str
     advice: str
