@@ -188,7 +188,7 @@ def test_the_last_idle_time_of_a_gpu_is_no_wait_for_a_staged_copy_of_the_next_on
     assert found.evidence["staged_ns"] == pytest.approx(5 / 6 * 3e6 + 0.1e6)
     assert found.evidence["waiting_ns"] == pytest.approx(5 / 6 * 3e6)
     alone = findings_of(program("0| k @0 2-100\n1| c:Host-to-Device:Device_to_Device @0 1-2, k @0 3-990"))
-    assert "staged-copies" not in alone or alone["staged-copies"].cost_ns < 100_000
+    assert "staged-copies" not in alone
 
 
 @pytest.mark.parametrize(
