@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
 from nsys2prv.intervals.shortest import end_of, ends_of
-from nsys2prv.model.device_kinds import DeviceKind
+from nsys2prv.model.device_kinds import DeviceKind, LaunchCount
 from nsys2prv.model.frames import EMPTY, INTERVAL, Intervals
 from nsys2prv.model.interning import Labels, Members, Places, Slots, distinct_of
 from nsys2prv.model.losses import Loss, Tally
@@ -65,7 +64,7 @@ class ReportNotes:
     # Remarks for the user, as sentences.
     remarks: list[str] = field(default_factory=list)
     # Calls that put work on a device and did not fail, by process (globalPid) and kind of work.
-    launches: Counter[tuple[int, DeviceKind]] = field(default_factory=Counter)
+    launches: dict[tuple[int, DeviceKind], LaunchCount] = field(default_factory=dict)
     # Processes (globalPid) and kinds of work of which work with a time was recorded.
     working: set[tuple[int, DeviceKind]] = field(default_factory=set)
     # The report's own number of an event type that a block numbers, such as a metric's id.

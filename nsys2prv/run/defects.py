@@ -158,16 +158,20 @@ def _unread(summaries: Sequence[Summary]) -> Iterator[Defect]:
 def _without_work(summaries: Sequence[Summary]) -> Iterator[Defect]:
     """Yield the processes that put work on a device, of a kind of which the report has none.
 
-    A call that a graph captures does no work by itself: in processes with graphs, those for copies prove nothing.
+    A call that a graph captures does no work by itself: in processes with graphs, those for copies prove nothing. Nor
+    do calls for 0 bytes (see LaunchCount).
     """
     for kind, effect in WITHOUT_WORK.items():
         for summary in summaries:
             lacking = set() if summary.working is None else summary.launches.keys() - summary.working
             with_graphs = {p for p, k in summary.launches if k is DeviceKind.GRAPH and kind is not DeviceKind.COMPUTE}
             for process in sorted({p for p, k in lacking if k is kind} - with_graphs):
-                calls = summary.launches[process, kind]
-                text = f"process {pid_of(process)} launched {kind.value} by {calls:,} calls, and none is recorded"
-                yield Defect(calls, text, effect, (summary.name,))
+                launched = summary.launches[process, kind]
+                if kind is not DeviceKind.COMPUTE and not launched.prove_work:
+                    continue
+                calls = f"{launched.calls:,} calls"
+                text = f"process {pid_of(process)} launched {kind.value} by {calls}, and none is recorded"
+                yield Defect(launched.calls, text, effect, (summary.name,))
 
 
 def _unlike_others(summaries: Sequence[Summary]) -> Iterator[Defect]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.model.device_kinds import DeviceKind
+from nsys2prv.model.device_kinds import DeviceKind, LaunchCount
 from nsys2prv.model.frames import ANCHOR, NumberedRanges
 from nsys2prv.model.losses import Lost
 from nsys2prv.report.identity import Identity
@@ -114,7 +114,7 @@ class Summary(NamedTuple):
     # Remarks of families.
     remarks: tuple[str, ...] = ()
     # Calls that put work on a device, by process (globalPid) and kind of work, in the whole report.
-    launches: Mapping[tuple[int, DeviceKind], int] = {}
+    launches: Mapping[tuple[int, DeviceKind], LaunchCount] = {}
     # Processes and kinds of work with any such work, in the whole report; None: not looked for.
     working: frozenset[tuple[int, DeviceKind]] | None = None
     # Rows of tables and views that look like events, and are not read.

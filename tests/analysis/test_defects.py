@@ -26,6 +26,8 @@ CASES = SHARED.parent / "cases"
 RUNTIME, KERNELS = "CUPTI_ACTIVITY_KIND_RUNTIME", "CUPTI_ACTIVITY_KIND_KERNEL"
 # The launching calls of the 20 kernels of saxpy.
 LAUNCHES = f"correlationId IN (SELECT correlationId FROM {KERNELS})"
+COPIES = "CUPTI_ACTIVITY_KIND_MEMCPY"
+COPYING = f"correlationId IN (SELECT correlationId FROM {COPIES})"
 
 
 def changed(folder: Path, *statements: str) -> Path:
@@ -73,6 +75,18 @@ def told(report: Path) -> list[str]:
             ["process 2605 launched kernels or graphs by 20 calls, and none is recorded"],
         ),
         (
+            [f"DELETE FROM {COPIES}"],
+            ["process 2605 launched copies by 21 calls, and none is recorded"],
+        ),
+        (
+            # CUPTI records no copy of 0 bytes: most of the calls were as brief as those are, one was interrupted.
+            [
+                f"UPDATE {RUNTIME} SET end = start + (CASE rowid % 12 WHEN 0 THEN 2000 ELSE 300 END) WHERE {COPYING}",
+                f"DELETE FROM {COPIES}",
+            ],
+            [],
+        ),
+        (
             [f"UPDATE {RUNTIME} SET returnValue = 222 WHERE {LAUNCHES}", f"DELETE FROM {KERNELS}"],
             ["cuda_api: 20 calls of cudaLaunchKernel that returned 222, of process 2605"],
         ),
@@ -102,7 +116,19 @@ def told(report: Path) -> list[str]:
             ],
         ),
     ],
-    ids=["none", "not ready", "no time", "no call", "early", "no work", "failed", "named", "unknown"],
+    ids=[
+        "none",
+        "not ready",
+        "no time",
+        "no call",
+        "early",
+        "no work",
+        "no copies",
+        "no bytes",
+        "failed",
+        "named",
+        "unknown",
+    ],
 )
 def test_each_defect_is_told(tmp_path: Path, statements: Sequence[str], expected: list[str]) -> None:
     assert told(changed(tmp_path, *statements)) == expected

@@ -185,16 +185,18 @@ def _wait_before(waits: Spans, gaps: pl.DataFrame) -> pl.Series:
 
 
 def _without_lead(gaps: pl.DataFrame) -> pl.Series:
-    """Return how much of `rest` of each idle time (ns) is due to waits (`waited`) of the host.
+    """Return how much of `rest` of each idle time (ns) is due to waits of the host. `waited`: see _wait_before.
 
     While the host waited it could have launched: it lost that much of its lead, and an idle time at the end of the wait
-    takes of it what it can. Waits with few launches between are one row, as where a program reads the norm of each
-    gradient: then later idle times take of the lead what is still there, lost = max(0, lost before + waited - rest).
-    That is Lindley's recursion (1952, "The theory of queues with a single server").
+    takes of it what it can. Of idle times in one wait, as between kernels, each adds what was waited since the last.
+    Waits with few launches between are one row, as where a program reads the norm of each gradient: then later idle
+    times take of the lead what is still there, lost = max(0, lost before + waited - rest). That is Lindley's recursion
+    (1952, "The theory of queues with a single server").
     """
     waits, row = pl.col("waited") > 0, ("device", "row")
     # Step by step: older releases of Polars have no windows within windows.
-    known = gaps.with_columns(at=pl.when(waits).then("before"))
+    known = gaps.with_columns(since=pl.col("start") - pl.col("start").shift(1).over("device"))
+    known = known.with_columns(pl.min_horizontal("waited", "since"), at=pl.when(waits).then("before"))
     known = known.with_columns(
         last=pl.col("at").forward_fill().over("device"), following=pl.col("at").shift(-1).backward_fill().over("device")
     )

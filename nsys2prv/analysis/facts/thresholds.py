@@ -153,7 +153,8 @@ LOOPED = Threshold(0.1, "of the kernels", "fewer in loops over tensors hardly sh
 MANY_ROUNDS = Threshold(
     100, "rounds in a row", "deep networks repeat their layers less often; loops over rows or steps do so more often"
 )
-LONGEST_ROUND = Threshold(16, "kernels in a round", "a step of a loop over rows or cells launches a few")
+LONGEST_ROUND = Threshold(32, "kernels in a round", "a step of a loop over rows, cells or images launches that many")
+BETWEEN_WAITS = Threshold(16, "kernels between two waits", "fewer are a step of a loop, and no inputs of a server")
 RECORDS_OF_TIMED = Threshold(
     1.8, "event records a round", "one before and one after it; programs that overlap streams record one at most"
 )

@@ -39,6 +39,12 @@ def test_of_a_kernel_that_takes_most_its_launches_are_told_and_top_k_of_sorts_al
     assert "blocks that take much longer than others" in dominant.advice
 
 
+@pytest.mark.parametrize(("name", "padded"), [("multi_bluestein_fft", True), ("vector_fft", False)])
+def test_transforms_of_an_unfortunate_length_are_to_be_padded(name: str, padded: bool) -> None:
+    dominant = findings_of(program(f"0| k:{name}:FFT @0 5-605, k @2 605-990"))["dominant-kernel"]
+    assert ("Bluestein's algorithm: pad to a length" in dominant.advice) == padded
+
+
 def test_kernels_of_a_chain_follow_each_other_on_one_stream() -> None:
     """Another kernel between two elementwise ones reads and writes something else."""
     apart = "k:a:elementwise @0 5-205, k:b:GEMM @1 205-250, k:a:elementwise @2 250-400, k @3 400-990"

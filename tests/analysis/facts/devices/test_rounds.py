@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import string
 from dataclasses import replace
 
 import numpy as np
@@ -33,8 +34,9 @@ def test_the_last_round_may_be_cut() -> None:
 
 def test_rounds_are_many_and_short() -> None:
     assert found_in("abc" * 99) == []
-    assert found_in("abcdefghijklmnopq" * 120) == []
+    assert found_in(string.printable[:33] * 120) == []
     assert found_in("") == []
+    assert found_in(string.printable[:32] * 120) == [Rounds(32, 3840, 0)]
 
 
 def test_rounds_do_not_reach_into_the_next_group() -> None:
