@@ -22,7 +22,7 @@ from nsys2prv.analysis.graph.dependency_graph import Graph
 from nsys2prv.analysis.idle.idle_causes import idle_parts
 from nsys2prv.analysis.idle.launch_queues import queue_lengths, waiting_work
 from nsys2prv.analysis.interval_frames import joined_in_row
-from nsys2prv.families.explanation import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY, LAUNCH_QUEUES_FAMILY
+from nsys2prv.families.whole_run import CRITICAL_PATH_FAMILY, IDLE_CAUSES_FAMILY, LAUNCH_QUEUES_FAMILY
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import CRITICAL_PATH, IDLE_CAUSE, LAUNCH_QUEUE
 from nsys2prv.model.limits import Limits

@@ -7,11 +7,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from nsys2prv.errors import ReportError, UsageError
-from nsys2prv.families.explanation import TENSOR_ESTIMATE_FAMILY
 from nsys2prv.families.host.overhead import FAMILY as OVERHEAD
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.registry import ANCHOR_FAMILIES, DEFAULT_FAMILIES, FAMILIES
 from nsys2prv.families.selection import Selection
+from nsys2prv.families.whole_run import TENSOR_ESTIMATE_FAMILY
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.input_size import input_size

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.families.explanation import TENSOR_ESTIMATE_FAMILY
+from nsys2prv.families.whole_run import TENSOR_ESTIMATE_FAMILY
 from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.encode.encode import WindowCounts
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput

@@ -13,8 +13,8 @@ from nsys2prv.commands.inputs import find_run, read_profiles
 from nsys2prv.commands.row_counts import RowCounts, count_rows
 from nsys2prv.commands.translation import Translation, Used, Written, translation_of
 from nsys2prv.commands.translation_stages import Stages, TranslationRequest, TranslationResources
-from nsys2prv.families.explanation import EXPLANATION_FAMILIES
 from nsys2prv.families.selection import Selection
+from nsys2prv.families.whole_run import EXPLANATION_FAMILIES
 from nsys2prv.intervals.classes import load_rules
 from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput

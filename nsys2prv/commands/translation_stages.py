@@ -13,8 +13,8 @@ from nsys2prv.commands.extraction import Extracted, extract_reports
 from nsys2prv.commands.extraction_extent import anchors_for, chosen_span, families_to_draw
 from nsys2prv.errors import ReportError
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
-from nsys2prv.families.explanation import EXPLANATION_FAMILIES, WAITING_FAMILY
 from nsys2prv.families.selection import Selection
+from nsys2prv.families.whole_run import EXPLANATION_FAMILIES, WAITING_FAMILY
 from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.spans import Span
 from nsys2prv.model.event_types import KERNEL_FULL_NAME

@@ -71,23 +71,3 @@ class Family:
     def rows_in(self, report: Report) -> int:
         """Return the number of rows of a report that the family draws."""
         return self.count(report) if self.count else sum(report.rows(t) for t in self.draws)
-
-
-def _no_frames(source: Source, state: None) -> Frames[None]:
-    """Yield nothing."""
-    yield from ()
-
-
-def whole_run_family(name: str, title: str, emits: tuple[EventType, ...], default: bool = True) -> Family:
-    """Declare a family whose events the match stage or the analysis makes of the whole run. It draws no rows itself."""
-    return Family(
-        name=name,
-        title=title,
-        draws=(),
-        reads={},
-        emits=emits,
-        frames=_no_frames,
-        makes_rows=False,
-        default=default,
-        within=True,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nsys2prv.families import explanation
+from nsys2prv.families import whole_run
 from nsys2prv.families.device import (
     correlation,
     decompression,
@@ -32,7 +32,7 @@ from nsys2prv.families.host import (
     states,
     system_calls,
 )
-from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, ncu, network, wddm
+from nsys2prv.families.metrics import gpu_metrics, memory_pools, memory_usage, network, wddm
 from nsys2prv.families.mpi import mpi, ucx
 from nsys2prv.families.nccl import nccl, nccl_operations
 from nsys2prv.families.nvtx import nvtx, projection, python_samples
@@ -59,10 +59,10 @@ FAMILIES: tuple[Family, ...] = (
     # After nvtx, which tells of rows of their table that are left out.
     nccl_operations.FAMILY,
     mpi.FAMILY,
-    explanation.WAITING_FAMILY,
-    explanation.CRITICAL_PATH_FAMILY,
-    explanation.IDLE_CAUSES_FAMILY,
-    explanation.LAUNCH_QUEUES_FAMILY,
+    whole_run.WAITING_FAMILY,
+    whole_run.CRITICAL_PATH_FAMILY,
+    whole_run.IDLE_CAUSES_FAMILY,
+    whole_run.LAUNCH_QUEUES_FAMILY,
     openmp.FAMILY,
     openacc.FAMILY,
     ucx.FAMILY,
@@ -78,8 +78,8 @@ FAMILIES: tuple[Family, ...] = (
     python_samples.FAMILY,
     overhead.FAMILY,
     gpu_metrics.FAMILY,
-    explanation.TENSOR_ESTIMATE_FAMILY,
-    ncu.FAMILY,
+    whole_run.TENSOR_ESTIMATE_FAMILY,
+    whole_run.NCU_FAMILY,
     network.FAMILY,
     gpu_contexts.FAMILY,
     wddm.QUEUES_FAMILY,

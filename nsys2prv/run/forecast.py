@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nsys2prv.errors import UsageError
-from nsys2prv.families.explanation import TENSOR_ESTIMATE_FAMILY
+from nsys2prv.families.whole_run import TENSOR_ESTIMATE_FAMILY
 from nsys2prv.model.units import bytes_text
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Spill

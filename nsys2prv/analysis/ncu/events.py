@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.frames import Run, kernels_of
 from nsys2prv.analysis.ncu.join import CLASS, SAME
-from nsys2prv.families.metrics.ncu import FAMILY
+from nsys2prv.families.whole_run import NCU_FAMILY
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.limits import Limits
 from nsys2prv.model.losses import Loss, Lost
@@ -34,13 +34,13 @@ def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEv
     columns = [event_type.key for event_type in types]
     spill = None
     if placed.height:
-        of, points = SpillOf("events", FAMILY.name, tuple(columns)), Points(row_points(placed, columns))
+        of, points = SpillOf("events", NCU_FAMILY.name, tuple(columns)), Points(row_points(placed, columns))
         spill = replace_spill(folder / "ncu.arrow", of, points, limits.batch_rows)
     further = {event_type.key: _pcf(event_type) for event_type in types}
     counted = dict(kernels.group_by("joined").len().rows())
     reasons = {None: Loss.NO_PROFILE, SAME: Loss.SAME_KERNEL, CLASS: Loss.SAME_CLASS}
     left = {Lost(loss): counted[how] for how, loss in reasons.items() if counted.get(how)}
-    return RunEvents(FAMILY.name, spill, _pcf(NCU_JOINED), further, left)
+    return RunEvents(NCU_FAMILY.name, spill, _pcf(NCU_JOINED), further, left)
 
 
 def _values() -> list[pl.Expr]:

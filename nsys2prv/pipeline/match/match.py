@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.explanation import WAITING_FAMILY
 from nsys2prv.families.nccl.nccl import FAMILY as NCCL
 from nsys2prv.families.nccl.nccl_operations import FAMILY as NCCL_OPERATIONS
+from nsys2prv.families.whole_run import WAITING_FAMILY
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.intervals.spans import Indices
 from nsys2prv.model.frames import IDENTITY

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.explanation import WAITING_FAMILY
+from nsys2prv.families.whole_run import WAITING_FAMILY
 from nsys2prv.model import event_types
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.store.points import Points, row_points
