@@ -9,10 +9,10 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.families.device.graphs import HIDDEN_KERNELS
+from nsys2prv.families.device_work import DEVICE_TABLES
 from nsys2prv.families.host.cuda_api import FAMILY as CUDA_API
 from nsys2prv.families.host.cuda_api import LAUNCHING, NOT_READY
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.families.relations import DEVICE_TABLES
 from nsys2prv.families.unsupported_tables import defines, why_left_out
 from nsys2prv.model.device_kinds import DeviceKind
 from nsys2prv.model.global_ids import process_of

@@ -1,1 +1,1 @@
-"""Families of activities, one module each: tables and relations in, frames out."""
+"""Families of activities, one module each: tables in, frames out."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from nsys2prv.families.device_work import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.families.family import Family
-from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS, NVTX_READS
+from nsys2prv.families.nvtx_events import NVTX_READS
 from nsys2prv.families.source_tables import TIME_COLUMNS
 from nsys2prv.report.declaration import Table
 
@@ -13,7 +14,7 @@ from nsys2prv.report.declaration import Table
 def read_columns(
     families: Sequence[Family], ranges: bool = False, beside: Sequence[Family] = ()
 ) -> dict[Table, tuple[str, ...]]:
-    """Return the columns of each table that families, their relations and further look-ups need.
+    """Return the columns of each table that families need, also for device work and NVTX events, and further look-ups.
 
     Families `beside` have a source of their own. In tables that they read, too, all columns that decide if a row is
     left out are included: so both sources leave out the same rows.

@@ -9,8 +9,7 @@ from weakref import WeakKeyDictionary
 import polars as pl
 
 from nsys2prv.families.nccl.nccl_calls import is_call
-from nsys2prv.families.nccl_rows import NvtxRows, nvtx_rows
-from nsys2prv.families.relations import NVTX_READS, from_profiler
+from nsys2prv.families.nvtx_events import NVTX_READS, NvtxEvents, from_profiler, read_nvtx_events
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.report import schema
 from nsys2prv.report.report import Report
@@ -37,7 +36,7 @@ def nvtx_counts(report: Report, limits: Limits = DEFAULT_LIMITS) -> NvtxCounts:
     return _known[report]
 
 
-def nvtx_pieces(report: Report, limits: Limits) -> Iterator[NvtxRows]:
+def nvtx_pieces(report: Report, limits: Limits) -> Iterator[NvtxEvents]:
     """Yield the NVTX events of a report. Each piece is read with all names of domains, wherever these stand."""
     columns = NVTX_READS[schema.NVTX]
     size = limits.piece_rows(len(columns))
@@ -46,10 +45,10 @@ def nvtx_pieces(report: Report, limits: Limits) -> Iterator[NvtxRows]:
     others = {t: report.table(t, read) for t, read in NVTX_READS.items() if t is not schema.NVTX}
     for read in report.pieces(schema.NVTX, columns, size):
         rows = read().filter(pl.col("eventType") != schema.DOMAIN_NAME)
-        yield nvtx_rows({**others, schema.NVTX: pl.concat([*names, rows])}.__getitem__, report.strings)
+        yield read_nvtx_events({**others, schema.NVTX: pl.concat([*names, rows])}.__getitem__, report.strings)
 
 
-def _counted(rows: NvtxRows) -> NvtxCounts:
+def _counted(rows: NvtxEvents) -> NvtxCounts:
     events = rows.ranges
     calls, samples = (events.select(kind.sum()).item() or 0 for kind in (is_call(), from_profiler()))
     others = events.filter(~is_call() & ~from_profiler()).height

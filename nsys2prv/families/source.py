@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.families import relations
-from nsys2prv.families.nccl_rows import NvtxRows, nvtx_rows
+from nsys2prv.families.device_work import device_work
+from nsys2prv.families.nvtx_events import NvtxEvents, read_nvtx_events
 from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.intervals.classes import Rules
 from nsys2prv.intervals.lanes import LanedIntervals, crossing_lanes
@@ -73,11 +73,11 @@ class ReportNotes:
 
 @dataclass
 class _Current:
-    """The current slice of a report: its relations, and the lanes that are taken from earlier slices."""
+    """The current slice of a report: its device work, its NVTX events, and the lanes taken from earlier slices."""
 
     slice: Slice = field(default_factory=Slice)
     device_work: dict[str, pl.DataFrame] | None = None
-    nvtx: NvtxRows | None = None
+    nvtx: NvtxEvents | None = None
     on_streams: LanedIntervals = field(default_factory=LanedIntervals.none)
     crossing: LanedIntervals = field(default_factory=LanedIntervals.none)
 
@@ -149,26 +149,26 @@ class Source:
     def device_work(self, table: Table) -> pl.DataFrame:
         """Return rows of one of DEVICE_TABLES with `place`, and `caller`, `called` of the launching call.
 
-        See relations.device_work.
+        See the module `device_work`.
         """
         if self._now.device_work is None:
-            self._now.device_work, held = relations.device_work(
+            self._now.device_work, held = device_work(
                 self.table, self.places, self._now.on_streams, self.options.reduction.merge_streams
             )
             self._now.on_streams = held.kept(self.slice.until - CLOCK_SLACK)
         return self._now.device_work[table.name]
 
     def ranges(self) -> pl.DataFrame:
-        """Return NVTX events with text, domain name and place: see relations.ranges."""
+        """Return NVTX events with text, domain name and place: see NvtxEvents."""
         return self._nvtx().ranges
 
     def nccl_operations(self) -> pl.DataFrame:
-        """Return NVTX events that are operations of NCCL on the device: see NvtxRows."""
+        """Return NVTX events that are operations of NCCL on the device: see NvtxEvents."""
         return self._nvtx().operations
 
-    def _nvtx(self) -> NvtxRows:
+    def _nvtx(self) -> NvtxEvents:
         if self._now.nvtx is None:
-            self._now.nvtx = nvtx_rows(self.table, self.report.strings)
+            self._now.nvtx = read_nvtx_events(self.table, self.report.strings)
         return self._now.nvtx
 
     def texts(self, ids: pl.Series) -> pl.Series:

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from nsys2prv.families.nccl_rows import NCCL_DOMAIN
 from nsys2prv.families.nvtx.range_patterns import digits_of, pattern_of
+from nsys2prv.families.nvtx_events import NCCL_DOMAIN
 from nsys2prv.model.event_type import END_LABEL, NumberedBy
 from nsys2prv.model.event_types import (
     BLOCKS,

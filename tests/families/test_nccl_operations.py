@@ -80,8 +80,8 @@ def test_events_that_are_not_drawn_are_counted_in_one_read(tmp_path: Path, monke
     legacy = {"NCCL communicator ID": COMMUNICATOR, "Message size [bytes]": 4096}
     rows = [operation(110, 800), (90, 104, RANGE, MAIN, 1, "ncclAllReduce", json.dumps(legacy))]
     reads = []
-    read = nvtx_counts.nvtx_rows
-    monkeypatch.setattr(nvtx_counts, "nvtx_rows", lambda *given: reads.append(1) or read(*given))
+    read = nvtx_counts.read_nvtx_events
+    monkeypatch.setattr(nvtx_counts, "read_nvtx_events", lambda *given: reads.append(1) or read(*given))
     made = nsys2prv.translate(
         report(tmp_path / "r.sqlite", rows, [KERNEL]), tmp_path / "trace", selection=nsys2prv.Selection(("cuda_api",))
     )

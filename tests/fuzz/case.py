@@ -18,8 +18,8 @@ from nvprof_files import MORE, VERSIONS, WORK, columns_of, nvprof_file
 
 import nsys2prv
 from nsys2prv.analysis.ncu.plot import plot_svg
+from nsys2prv.families.device_work import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 
 from .inputs import COLUMNAR, MADE, SOURCES, as_database, small, tables
 from .judge import Told, wrong

@@ -15,7 +15,7 @@ from nsys2prv.families.host.stacks import COLUMNS, NO_STACK, named_entries
 from nsys2prv.families.nvtx.python_samples import FAMILY as PYTHON_SAMPLES
 from nsys2prv.families.nvtx.python_samples import stack_functions, with_stacks
 from nsys2prv.families.nvtx_counts import nvtx_pieces
-from nsys2prv.families.relations import PYTHON_SAMPLING, from_profiler
+from nsys2prv.families.nvtx_events import PYTHON_SAMPLING, from_profiler
 from nsys2prv.families.source import Source
 from nsys2prv.families.source_tables import SourceTables
 from nsys2prv.intervals.spans import Span

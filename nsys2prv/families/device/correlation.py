@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from nsys2prv.families.device_work import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.families.family import Family, Frames
-from nsys2prv.families.relations import DEVICE_TABLES, DEVICE_WORK_READS
 from nsys2prv.families.source import CLOCK_SLACK, Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model.device_kinds import DeviceKind

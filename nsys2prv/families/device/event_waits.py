@@ -11,8 +11,8 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.families.device.synchronization import EVENT_SYNCHRONIZE, STREAM_WAIT, names_event
+from nsys2prv.families.device_work import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
 from nsys2prv.families.family import Family, Frames
-from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, callers
 from nsys2prv.families.source import Source, after
 from nsys2prv.model.frames import HOST_WAIT_EVENT, STREAM_WAIT_EVENT, WAIT_CALL, Messages, WaitCalls
 from nsys2prv.model.line_tags import EVENT_WAIT_TAG, STREAM_WAIT_TAG

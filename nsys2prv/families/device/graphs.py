@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from nsys2prv.families.device_work import DEVICE_KEYS
 from nsys2prv.families.family import Family, Frames
-from nsys2prv.families.relations import DEVICE_KEYS
 from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
 from nsys2prv.report import schema

@@ -5,8 +5,8 @@ from __future__ import annotations
 import polars as pl
 
 from nsys2prv.families.calls import COLUMNS, call_intervals
+from nsys2prv.families.device_work import DEVICE_KEYS
 from nsys2prv.families.family import Family, Frames
-from nsys2prv.families.relations import DEVICE_KEYS
 from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import HOST_CALLBACK, HOST_WORK
 from nsys2prv.report import schema

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.families.device_work import DEVICE_KEYS, NODE_KEYS, original_nodes
 from nsys2prv.families.family import Family, Frames
-from nsys2prv.families.relations import DEVICE_KEYS, NODE_KEYS, original_nodes
 from nsys2prv.families.source import Source, after
 from nsys2prv.intervals.classes import classify_kernels, family_of
 from nsys2prv.model import event_types as types

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from nsys2prv.families.device_work import CALL_KEYS, callers
 from nsys2prv.families.family import Family, Frames
-from nsys2prv.families.relations import CALL_KEYS, callers
 from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import SYNCHRONIZATION
 from nsys2prv.model.frames import HOST_WAIT_CONTEXT, HOST_WAIT_STREAM, WAIT_CALL, WaitCalls

@@ -7,11 +7,12 @@ import polars as pl
 
 from nsys2prv.families.device.kernels import is_communication
 from nsys2prv.families.device.synchronization import RECORD, sync_records
+from nsys2prv.families.device_work import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
 from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.host.cuda_api import CALL_THAT_WAITS
 from nsys2prv.families.mpi.mpi import COLUMNS as MPI_COLUMNS
 from nsys2prv.families.mpi.mpi import TABLES as MPI_TABLES
-from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
+from nsys2prv.families.nvtx_events import NVTX_READS
 from nsys2prv.families.source import Source
 from nsys2prv.families.source_tables import TableColumns
 from nsys2prv.intervals.shortest import ends_of

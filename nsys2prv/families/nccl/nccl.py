@@ -18,6 +18,7 @@ from nsys2prv.families.device.kernels import (
     count_kernels,
     kernel_intervals,
 )
+from nsys2prv.families.device_work import CALL_KEYS
 from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.nccl.nccl_anchors import collective_anchors
 from nsys2prv.families.nccl.nccl_calls import (
@@ -32,7 +33,7 @@ from nsys2prv.families.nccl.nccl_calls import (
 )
 from nsys2prv.families.nccl.nccl_launches import Unsettled, settle
 from nsys2prv.families.nvtx_counts import nvtx_counts
-from nsys2prv.families.relations import CALL_KEYS, NVTX_READS
+from nsys2prv.families.nvtx_events import NVTX_READS
 from nsys2prv.families.source import Source
 from nsys2prv.intervals.shortest import end_of
 from nsys2prv.model import event_types as types

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from nsys2prv.families.nccl_rows import NCCL_DOMAIN
+from nsys2prv.families.nvtx_events import NCCL_DOMAIN
 from nsys2prv.families.payloads import UNREAD, Field, payload_fields
 from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.families.device_work import original_nodes
 from nsys2prv.families.nccl.nccl_calls import MESSAGE_CALLS, launch_units, launched_by
 from nsys2prv.families.nccl.nccl_gpus import gpus_of, on_gpus, until_last, with_several_gpus
-from nsys2prv.families.relations import original_nodes
 from nsys2prv.families.source import Source, after
 from nsys2prv.model.global_ids import process_of
 from nsys2prv.report import schema

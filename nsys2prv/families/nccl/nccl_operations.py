@@ -15,13 +15,14 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.families.device.kernels import chosen_kernels
+from nsys2prv.families.device_work import DEVICE_KEYS
 from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.nccl.device_operations import as_rows, identity, kernels_of, operations_of, unsigned
 from nsys2prv.families.nccl.nccl_anchors import operation_anchors
 from nsys2prv.families.nccl.nccl_calls import RECV_CALL, SEND_CALL
 from nsys2prv.families.nvtx_counts import nvtx_counts
+from nsys2prv.families.nvtx_events import NVTX_READS
 from nsys2prv.families.payloads import UNREAD
-from nsys2prv.families.relations import DEVICE_KEYS, NVTX_READS
 from nsys2prv.families.source import CLOCK_SLACK, Source, after
 from nsys2prv.intervals.lanes import lanes, settled
 from nsys2prv.intervals.shortest import end_of, ends_of

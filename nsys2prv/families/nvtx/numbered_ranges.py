@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.families.nvtx.range_patterns import LIBRARY_DOMAINS, number_of, pattern_of
-from nsys2prv.families.relations import from_profiler
+from nsys2prv.families.nvtx_events import from_profiler
 from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.frames import NUMBERED_RANGE, REPEATED, THREAD_TOTAL, NumberedRanges
@@ -25,7 +25,7 @@ _PATTERN_KEY = ["globalTid", "pattern"]
 def with_slice(before: NumberedRanges, events: pl.DataFrame, work: pl.DataFrame, last: int) -> NumberedRanges:
     """Return the candidates of the slices so far and of one more.
 
-    `events`: push/pop ranges (see `relations.ranges`); `work`: device activity with its call, of this slice (see
+    `events`: push/pop ranges (see NvtxEvents); `work`: device activity with its call, of this slice (see
     `projection.launched_work`); `last`: time at which open ranges end (ns), which does not matter if none is open.
     """
     # As drawn: what ends before it begins lasts 1 ns.

@@ -12,7 +12,7 @@ import polars as pl
 from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.nccl.nccl_calls import is_call
 from nsys2prv.families.nvtx_counts import nvtx_counts
-from nsys2prv.families.relations import NVTX_PAYLOADS, NVTX_READS, from_profiler
+from nsys2prv.families.nvtx_events import NVTX_READS, from_profiler
 from nsys2prv.families.source import Source
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType
@@ -22,6 +22,7 @@ from nsys2prv.report import schema
 from nsys2prv.report.report import Report
 
 RGB = 0xFFFFFF
+_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
 ATTRIBUTE_TYPES = (types.NVTX_CATEGORY, types.NVTX_COLOR, types.NVTX_PAYLOAD, types.NVTX_PAYLOAD_REAL)
 # A larger real payload does not fit into a 64-bit number of its precision.
 LARGEST_PAYLOAD = 2**63 / 10**types.NVTX_PAYLOAD_REAL.precision
@@ -109,7 +110,7 @@ FAMILY = Family(
     name="nvtx",
     title="NVTX ranges and marks",
     draws=(schema.NVTX,),
-    reads={**NVTX_READS, schema.NVTX: (*NVTX_READS[schema.NVTX], "category", "color", *NVTX_PAYLOADS)},
+    reads={**NVTX_READS, schema.NVTX: (*NVTX_READS[schema.NVTX], "category", "color", *_PAYLOADS)},
     emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTE_TYPES),
     frames=_frames,
     count=_count,

@@ -15,10 +15,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
+from nsys2prv.families.device_work import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES
 from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.nvtx.numbered_ranges import with_slice
 from nsys2prv.families.nvtx.nvtx import closed_ranges
-from nsys2prv.families.relations import CALL_KEYS, DEVICE_KEYS, DEVICE_TABLES, NVTX_READS
+from nsys2prv.families.nvtx_events import NVTX_READS
 from nsys2prv.families.source import CLOCK_SLACK, Source, after
 from nsys2prv.intervals.lanes import crossing_lanes, settled
 from nsys2prv.intervals.nesting import NO_INTERVAL, innermost, nesting

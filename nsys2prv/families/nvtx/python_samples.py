@@ -10,14 +10,8 @@ from nsys2prv.families.calls import on_threads
 from nsys2prv.families.family import Family, Frames
 from nsys2prv.families.host.stacks import depth_labels
 from nsys2prv.families.nvtx_counts import nvtx_counts
+from nsys2prv.families.nvtx_events import NVTX_READS, PYTHON_DOMAINS, PYTHON_ON_CUDA, PYTHON_SAMPLING, from_profiler
 from nsys2prv.families.payloads import json_texts
-from nsys2prv.families.relations import (
-    NVTX_READS,
-    PYTHON_DOMAINS,
-    PYTHON_ON_CUDA,
-    PYTHON_SAMPLING,
-    from_profiler,
-)
 from nsys2prv.families.source import Source
 from nsys2prv.model.event_type import EventType
 from nsys2prv.model.event_types import PYTHON_CUDA, PYTHON_SAMPLE, PYTHON_STATE

@@ -11,12 +11,12 @@ import polars as pl
 
 from nsys2prv.families.columns_read import read_columns
 from nsys2prv.families.device.correlation import FAMILY as CORRELATION
+from nsys2prv.families.device_work import DEVICE_WORK_READS
 from nsys2prv.families.family import Family
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.metrics.memory_usage import FAMILY as MEMORY_USAGE
 from nsys2prv.families.nvtx.nvtx import closed
 from nsys2prv.families.registry import FAMILIES
-from nsys2prv.families.relations import DEVICE_WORK_READS
 from nsys2prv.families.source import Source
 from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN

@@ -1,4 +1,4 @@
-"""`nsys2prv.families.relations`: which call launched what."""
+"""`nsys2prv.families.device_work`: which call launched what."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nsys2prv.families.relations import callers
+from nsys2prv.families.device_work import callers
 
 PROCESS = 1 << 24
 ENDS = (-(2**63), 2**63 - 1)

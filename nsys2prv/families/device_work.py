@@ -1,11 +1,10 @@
-"""Relations between rows of several families: the call behind device work, NVTX ranges with their domain."""
+"""Device work of all kinds: its place on a stream, and the call behind it."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 
-from nsys2prv.families.payloads import PAYLOAD_KEYS, PAYLOAD_READS
 from nsys2prv.intervals.lanes import LanedIntervals, lanes
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.model.global_ids import process_of
@@ -19,14 +18,6 @@ CALL_KEYS = ("start", "globalTid", "correlationId")
 # Columns that `device_work` reads.
 DEVICE_WORK_READS = {**dict.fromkeys(DEVICE_TABLES, DEVICE_KEYS), schema.RUNTIME: CALL_KEYS}
 NODE_KEYS = ("start", "globalTid", "graphNodeId", "originalGraphNodeId")
-NVTX_KEYS = ("start", "end", "eventType", "text", "textId", "globalTid", "domainId")
-# Columns that tell ranges from operations on the device: see nccl_rows.
-NVTX_READS = {schema.NVTX: (*NVTX_KEYS, *PAYLOAD_KEYS), **PAYLOAD_READS}
-NVTX_PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
-
-# Domains of the marks by which nsys keeps samples of Python stacks, the first as versions before 2024 call it.
-PYTHON_SAMPLING, PYTHON_ON_CUDA = ("Python Backtrace", "Python Periodic Sampling"), "Python Backtrace on CUDA"
-PYTHON_DOMAINS = (*PYTHON_SAMPLING, PYTHON_ON_CUDA)
 
 
 def device_work(
@@ -111,48 +102,3 @@ def original_nodes(read: ReadTable, process: pl.Series, node: pl.Series) -> pl.S
         process=process_of(pl.col("globalTid")), node="graphNodeId", original="originalGraphNodeId"
     ).unique(["process", "node"], keep="last", maintain_order=True)
     return rows.join(named, on=["process", "node"], how="left", maintain_order="left")["original"]
-
-
-def ranges(read: ReadTable, strings: pl.DataFrame) -> pl.DataFrame:
-    """Return NVTX events: start, end (null: mark, or open), eventType, text, globalTid, domain (name; "" the default).
-
-    Domain numbers are each process' own; DOMAIN rows name them. Where the table was read with its `category`, that is
-    the category's name: CATEGORY rows name those of each domain.
-    """
-    registered = strings.select(textId="id", registered="text", held=pl.lit(True))
-    rows = read(schema.NVTX).join(registered, on="textId", how="left", maintain_order="left")
-    rows = rows.with_columns(
-        text=pl.coalesce("text", "registered"),
-        process=process_of(pl.col("globalTid")),
-    )
-    names = (
-        rows.filter(pl.col("eventType") == schema.DOMAIN_NAME)
-        .select("process", "domainId", domain="text")
-        .unique(["process", "domainId"], keep="first", maintain_order=True)
-    )
-    events = rows.filter(pl.col("eventType").is_in(schema.RANGES_AND_MARKS))
-    named = events.join(names, on=["process", "domainId"], how="left", nulls_equal=True, maintain_order="left")
-    # A text that the report lacks is named by its number.
-    lacking = pl.when(pl.col("held").is_null()).then(pl.format("string {}", "textId"))
-    unnamed = pl.when(pl.col("domainId") == 0).then(pl.lit("")).otherwise(pl.format("domain {}", "domainId"))
-    named = named.with_columns(domain=pl.coalesce("domain", unnamed), text=pl.coalesce("text", lacking, pl.lit("")))
-    named = named.drop("held")
-    return _name_categories(named, rows) if "category" in named.columns else named
-
-
-def from_profiler() -> pl.Expr:
-    """Return True for ranges by nsys itself among the NVTX events: samples of Python stacks."""
-    return pl.col("domain").is_in(PYTHON_DOMAINS) & pl.col("eventType").is_in(schema.MARKS)
-
-
-def _name_categories(events: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the events with `category` by name instead of number; 0 is none."""
-    key = ["process", "domainId", "category"]
-    names = (
-        rows.filter(pl.col("eventType") == schema.CATEGORY_NAME)
-        .select(*key, name="text")
-        .unique(key, keep="last", maintain_order=True)
-    )
-    named = events.join(names, on=key, how="left", nulls_equal=True, maintain_order="left")
-    number = pl.when(pl.col("category") != 0).then(pl.format("category {}", "category"))
-    return named.with_columns(category=pl.coalesce("name", number)).drop("name")
