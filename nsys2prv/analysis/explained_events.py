@@ -30,7 +30,7 @@ from nsys2prv.model.schemas import to_schema
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.encode.encoding_input import RunEvents
 from nsys2prv.pipeline.store.points import Points, row_points
-from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
+from nsys2prv.pipeline.store.spill import SpillOf, write_spill
 from nsys2prv.run.numbering import number_texts
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.trace_rows import NO_ROW
@@ -75,7 +75,7 @@ def _stored(one: _Explained, events: pl.DataFrame, folder: Path, limits: Limits)
     position = {text: n for n, text in enumerate(values.values()) if n}
     placed = events.with_columns(combination=pl.col("label").replace_strict(position, return_dtype=pl.Int64))
     path, of = folder / f"explained.{one.family}.arrow", SpillOf("events", one.family)
-    spill = replace_spill(path, of, Points(row_points(placed)), limits.batch_rows)
+    spill = write_spill(path, of, Points(row_points(placed)), limits.batch_rows)
     return RunEvents(one.family, spill, PcfType(one.event_type.number, one.event_type.label, values))
 
 

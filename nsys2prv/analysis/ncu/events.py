@@ -16,7 +16,7 @@ from nsys2prv.model.ncu_types import NCU_FIGURES, NCU_JOINED, NCU_STALL, OTHER_S
 from nsys2prv.paraver.labels import PcfType
 from nsys2prv.pipeline.encode.encoding_input import RunEvents
 from nsys2prv.pipeline.store.points import Points, row_points
-from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
+from nsys2prv.pipeline.store.spill import SpillOf, write_spill
 
 
 def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEvents:
@@ -35,7 +35,7 @@ def profiled_events(run: Run, least: int, folder: Path, limits: Limits) -> RunEv
     spill = None
     if placed.height:
         of, points = SpillOf("events", NCU_FAMILY.name, tuple(columns)), Points(row_points(placed, columns))
-        spill = replace_spill(folder / "ncu.arrow", of, points, limits.batch_rows)
+        spill = write_spill(folder / "ncu.arrow", of, points, limits.batch_rows)
     further = {event_type.key: _pcf(event_type) for event_type in types}
     counted = dict(kernels.group_by("joined").len().rows())
     reasons = {None: Loss.NO_PROFILE, SAME: Loss.SAME_KERNEL, CLASS: Loss.SAME_CLASS}

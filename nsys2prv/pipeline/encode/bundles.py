@@ -21,7 +21,7 @@ from nsys2prv.pipeline.encode.encode import WindowCounts, merged_lines
 from nsys2prv.pipeline.encode.encoding_input import Bundles, EncodingInput
 from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.saved_plan import read_saved
-from nsys2prv.pipeline.store.spill import SpillOf, replace_spill
+from nsys2prv.pipeline.store.spill import SpillOf, write_spill
 from nsys2prv.pipeline.workers.maps import Workers, map_ahead
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
@@ -128,5 +128,5 @@ def _merged(encoding: EncodingInput, limits: Limits, work: tuple[BundleWindow, P
     lines, counted = merged_lines(encoding, range(first, end), low, high)
     if lines.is_empty():
         return Merged(None, counted)
-    spill = replace_spill(path, SpillOf("lines", ""), Points(lines), limits.batch_rows, compression="lz4")
+    spill = write_spill(path, SpillOf("lines", ""), Points(lines), limits.batch_rows, compression="lz4")
     return Merged(spill, counted)

@@ -20,7 +20,7 @@ from nsys2prv.families.registry import FAMILIES
 from nsys2prv.families.source import Source
 from nsys2prv.families.unsupported_tables import events_unread
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.model.frames import Anchors, Frame, NumberedRanges, OperationEnds, Samples, WaitCalls
+from nsys2prv.model.frames import Anchors, Drawn, Frame, NumberedRanges, OperationEnds, Samples, WaitCalls
 from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.anchor_sample import AnchorSample
 from nsys2prv.pipeline.extract.background import Queue
@@ -36,7 +36,7 @@ from nsys2prv.report.declaration import Table
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import Report
 from nsys2prv.run.matching.match_keys import end_keys
-from nsys2prv.run.report_summary import PLACE_USE, FamilyCount, Spill, Summary
+from nsys2prv.run.report_summary import PLACE_USE, FamilyCount, Spill, SpillKind, Summary
 
 
 @dataclass
@@ -78,19 +78,25 @@ class ReportExtraction:
         if not _concerns(family, source.report):
             return
         for frame in self._frames(family, source):
-            if isinstance(frame, OperationEnds):
-                self._store_ends(family, frame)
-            elif isinstance(frame, WaitCalls):
-                self._store_wait_calls(family, frame)
-            elif isinstance(frame, Anchors):
-                self.anchors.add(family.name, frame.data)
-            elif isinstance(frame, NumberedRanges):
-                self.numbered = frame
-            else:
+            if isinstance(frame, Drawn):
                 if isinstance(frame, Samples) and family is MEMORY_USAGE:
                     self.memory.take(frame)
                 self.queue(partial(self.writer.add_frame, family, frame))
+            else:
+                self._keep(family, frame)
         self.queue(partial(self.writer.store_family, family, source.slice))
+
+    def _keep(self, family: Family, frame: OperationEnds | WaitCalls | Anchors | NumberedRanges) -> None:
+        """Keep a frame that is not drawn. Raises OutputError."""
+        match frame:
+            case OperationEnds(ends):
+                self.operation_ends += self._store("ends", family, ends)
+            case WaitCalls(calls):
+                self.wait_calls += self._store("wait_calls", family, calls)
+            case Anchors(anchors):
+                self.anchors.add(family.name, anchors)
+            case NumberedRanges():
+                self.numbered = frame
 
     def _frames(self, family: Family, source: Source) -> Iterator[Frame]:
         """Yield the family's frames of a slice, and keep its state for the next one."""
@@ -125,27 +131,20 @@ class ReportExtraction:
             before = self.range_span or (low, high)
             self.range_span = min(low, before[0]), max(high, before[1])
 
-    def _store_ends(self, family: Family, frame: OperationEnds) -> None:
-        """Store match keys, also those beyond the chosen time: only matching finds partners within it."""
-        storage, data = self.part.storage, frame.data
-        if storage.folder is None or data.is_empty():
-            return
-        keys = end_keys(data, self.source.members.table["communicator"].to_list())
-        keyed = data.with_columns(pl.Series("key", keys)).sort("key", maintain_order=True)
-        path = storage.folder / f"{storage.name}.{family.name}.ends{len(self.operation_ends)}.arrow"
-        self.operation_ends.append(
-            write_spill(path, SpillOf("ends", family.name), Points(keyed), self.part.limits.batch_rows)
-        )
+    def _store(self, kind: SpillKind, family: Family, rows: pl.DataFrame) -> Iterator[Spill]:
+        """Store ends in order of their match keys, or calls in order of time; also those beyond the chosen time.
 
-    def _store_wait_calls(self, family: Family, frame: WaitCalls) -> None:
+        Only matching finds partners within it.
+        """
         storage = self.part.storage
-        if storage.folder is None or frame.data.is_empty():
+        if storage.folder is None or rows.is_empty():
             return
-        path = storage.folder / f"{storage.name}.{family.name}.wait_calls{len(self.wait_calls)}.arrow"
-        points = Points(frame.data.sort("time", maintain_order=True))
-        self.wait_calls.append(
-            write_spill(path, SpillOf("wait_calls", family.name), points, self.part.limits.batch_rows)
-        )
+        if kind == "ends":
+            keys = end_keys(rows, self.source.members.table["communicator"].to_list())
+            rows = rows.with_columns(pl.Series("key", keys))
+        ordered = Points(rows.sort("key" if kind == "ends" else "time", maintain_order=True))
+        path = storage.folder / f"{storage.name}.{family.name}.{kind}{len(self.operation_ends + self.wait_calls)}.arrow"
+        yield write_spill(path, SpillOf(kind, family.name), ordered, self.part.limits.batch_rows)
 
     def store_metrics(self) -> None:
         """Store the samples of the metrics asked for, a file for each GPU and metric."""

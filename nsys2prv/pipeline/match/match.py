@@ -22,7 +22,7 @@ from nsys2prv.pipeline.match.sequences import MatchKeys, continue_sequences
 from nsys2prv.pipeline.match.waiting import arrivals_of, store_waiting
 from nsys2prv.pipeline.store.points import Points
 from nsys2prv.pipeline.store.saved_plan import for_workers, read_saved, save
-from nsys2prv.pipeline.store.spill import SpillOf, read_around, replace_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_around, write_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.clocks import Clock
@@ -111,12 +111,12 @@ def match(
     for (family,), own in inside.group_by("family"):
         path = folder / f"matched.{family}.{number}.arrow"
         of = SpillOf("messages", str(family))
-        spills.append(replace_spill(path, of, Points(own.drop("family").sort(pl.all())), limits.batch_rows))
+        spills.append(write_spill(path, of, Points(own.drop("family").sort(pl.all())), limits.batch_rows))
     arrivals = arrivals_of(ends, plan.duration) if waiting else pl.DataFrame()
     if arrivals.is_empty():
         return MatchedPartition(tuple(spills), counts, None)
     path, of = folder / f"arrivals.{number}.arrow", SpillOf("arrivals", WAITING_FAMILY.name)
-    return MatchedPartition(tuple(spills), counts, replace_spill(path, of, Points(arrivals), limits.batch_rows))
+    return MatchedPartition(tuple(spills), counts, write_spill(path, of, Points(arrivals), limits.batch_rows))
 
 
 def joined_ends(plan: Plan, keys: MatchKeys, low: int = 0, high: int = KEY_LIMIT) -> pl.DataFrame:

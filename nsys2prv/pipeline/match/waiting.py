@@ -18,7 +18,7 @@ from nsys2prv.families.whole_run import WAITING_FAMILY
 from nsys2prv.model import event_types
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.store.points import Points, row_points
-from nsys2prv.pipeline.store.spill import SpillOf, read_around, replace_spill
+from nsys2prv.pipeline.store.spill import SpillOf, read_around, write_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.run.matching.arrivals import ARRIVAL, latest_arrivals, with_arrivals, with_operation
@@ -91,4 +91,4 @@ def _stored(
         around.filter(begun) for spill in arrivals if (around := read_around(spill, low, high)) is not None
     ]
     points, path = waiting_points(pl.concat(begun_arrivals), duration), folder / f"waiting.{number}.arrow"
-    return replace_spill(path, SpillOf("events", WAITING_FAMILY.name, (WAITED_FOR,)), Points(points), limits.batch_rows)
+    return write_spill(path, SpillOf("events", WAITING_FAMILY.name, (WAITED_FOR,)), Points(points), limits.batch_rows)

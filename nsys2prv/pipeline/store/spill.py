@@ -42,11 +42,14 @@ def write_spill(
     batch_rows: int,
     compression: Literal["uncompressed", "lz4"] = "uncompressed",
 ) -> Spill:
-    """Write sorted points in batches of so many rows. Raises OutputError when the disk takes no more."""
+    """Write sorted points in batches of so many rows, to a file that moves to `path` when it is complete.
+
+    Raises OutputError when the disk takes no more.
+    """
     begins = []
     try:
         # Not buffered, so that the file is where the last batch ended.
-        with path.open("wb", buffering=0) as file:
+        with replacing(path) as beside, beside.open("wb", buffering=0) as file:
             if points.combinations is not None:
                 points.combinations.write_ipc_stream(file, compression="uncompressed")
             for batch in points.data.iter_slices(batch_rows):
@@ -56,19 +59,6 @@ def write_spill(
     except OSError as error:
         raise not_written(path.parent, error) from None
     return _indexed(path, of, points, batch_rows)._replace(begins=np.array(begins))
-
-
-def replace_spill(
-    path: Path,
-    of: SpillOf,
-    points: Points,
-    batch_rows: int,
-    compression: Literal["uncompressed", "lz4"] = "uncompressed",
-) -> Spill:
-    """Write sorted points as `write_spill` does, to a file that moves to `path` when it is complete."""
-    with replacing(path) as beside:
-        spill = write_spill(beside, of, points, batch_rows, compression)
-    return spill._replace(path=path)
 
 
 def hold_points(path: Path, of: SpillOf, points: Points, batch_rows: int) -> Spill:
