@@ -66,8 +66,8 @@ def _sampled(
 ) -> Iterator[_SampledPlace]:
     """Yield the samples of each report on each row."""
     for r, summary in enumerate(summaries):
-        spilled = pl.DataFrame({"place": [place for place, _ in summary.sampled]}, schema={"place": pl.UInt32()})
-        used = summary.uses.join(pl.concat([summary.edges.select("place"), spilled]), on="place", how="semi")
+        stored = pl.DataFrame({"place": [metric.place for metric in summary.metrics]}, schema={"place": pl.UInt32()})
+        used = summary.uses.join(pl.concat([summary.edges.select("place"), stored]), on="place", how="semi")
         named = used.join(summary.places.select("sampler", place="id"), on="place", how="left", maintain_order="left")
         known = summary.edges.group_by("place").agg(pl.col("density").max())
         dense = named.join(known, on="place", how="left", maintain_order="left")

@@ -48,6 +48,22 @@ class Spill(NamedTuple):
     members: int = 0
 
 
+class MetricSamples(NamedTuple):
+    """The stored samples of one GPU metric of one GPU in a report: Arrow files in `folder`, or `held` in memory.
+
+    `place`: the GPU; `metric`: the key of its event type; `first`, `last`: times of its samples (ns, the report's
+    clock).
+    """
+
+    place: int
+    metric: str
+    rows: int
+    first: int
+    last: int
+    folder: Path
+    held: pl.DataFrame | None = None
+
+
 class FamilyCount(NamedTuple):
     """The rows of a family in one report: those drawn, and those lost or altered."""
 
@@ -121,8 +137,8 @@ class Summary(NamedTuple):
     unread: Mapping[str, int] = {}
     # ANCHOR, a bounded sample.
     anchors: pl.DataFrame = pl.DataFrame(schema=ANCHOR)
-    # Place and spill of each GPU metric that was asked for by itself.
-    sampled: tuple[tuple[int, Spill], ...] = ()
+    # GPU metrics that analysis asked for.
+    metrics: tuple[MetricSamples, ...] = ()
     # Intervals and messages stored whole, if analysis reads them.
     analyzed: tuple[Spill, ...] = ()
     # Calls that make streams and threads wait for device work: columns of WAIT_CALL.

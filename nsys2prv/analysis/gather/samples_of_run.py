@@ -13,7 +13,7 @@ from nsys2prv.model.event_types import GPU_METRIC
 from nsys2prv.pipeline.extract.metric_files import read_pieces
 from nsys2prv.run.clocks import Clock
 from nsys2prv.run.plan import Plan
-from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.report_summary import MetricSamples
 from nsys2prv.run.trace_rows import NO_ROW
 
 
@@ -23,24 +23,23 @@ def samples_of(plan: Plan, device_of: npt.NDArray[np.int64]) -> Iterator[Sampled
     The plan keeps the denser of two reports that sampled a GPU at a time; those that did so one after the other go on
     from one to the next.
     """
-    found: dict[tuple[int, str], list[tuple[int, Spill, Clock]]] = {}
+    found: dict[tuple[int, str], list[tuple[MetricSamples, Clock]]] = {}
     for r, summary in enumerate(plan.summaries):
-        for place, spill in summary.sampled:
-            row = plan.objects.row_of[r][place]
+        for samples in summary.metrics:
+            row = plan.objects.row_of[r][samples.place]
             if row == NO_ROW or device_of[row] == NO_DEVICE:
                 continue
-            key = int(device_of[row]), spill.columns[0].removeprefix(GPU_METRIC.of(""))
-            first = plan.clocks[r].merged_one(int(spill.first[0]))
-            found.setdefault(key, []).append((first, spill, plan.clocks[r]))
+            key = int(device_of[row]), samples.metric.removeprefix(GPU_METRIC.of(""))
+            found.setdefault(key, []).append((samples, plan.clocks[r]))
     for (device, metric), parts in found.items():
-        in_order = [(spill, clock) for _, spill, clock in sorted(parts, key=lambda part: part[0])]
-        rows = sum(spill.rows for spill, _ in in_order)
+        in_order = sorted(parts, key=lambda part: part[1].merged_one(part[0].first))
+        rows = sum(samples.rows for samples, _ in in_order)
         yield Sampled(device, metric, rows, partial(_merged_pieces, in_order))
 
 
 def _merged_pieces(
-    parts: Sequence[tuple[Spill, Clock]],
+    parts: Sequence[tuple[MetricSamples, Clock]],
 ) -> Iterator[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
-    for spill, clock in parts:
-        for piece in read_pieces(spill):
+    for samples, clock in parts:
+        for piece in read_pieces(samples):
             yield clock.merged(piece["time"].to_numpy()), piece["value"].to_numpy()

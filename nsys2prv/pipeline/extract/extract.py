@@ -63,7 +63,7 @@ def extract(part: ReportPart) -> Summary:
             # Meanwhile the queue makes the last points.
             extraction.read_identity()
         if not part.wanted.points:
-            extraction.store_metrics()
+            extraction.keep_metrics()
         return extraction.summary()
 
 

@@ -21,41 +21,34 @@ from nsys2prv.model.metric_names import holds_any
 from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.report import schema
 from nsys2prv.report.declaration import TIME_LIMIT
-from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.report_summary import MetricSamples
 
 METRIC_COLUMNS = ("timestamp", "typeId", "metricId", "value")
 
 
-class Sampling(NamedTuple):
-    """The samples of a GPU in a report: their number, first and last time (ns), and a metric's spill."""
+class Unwanted(NamedTuple):
+    """The samples of a GPU without any of the metrics that are wanted: their number, first and last time (ns)."""
 
     place: int
     rows: int
     first: int
     last: int
-    spill: Spill | None = None
 
 
-def spill_metrics(source: Source, part: ReportPart) -> Iterator[Sampling]:
-    """Store every GPU and metric asked for; yield those, and each GPU without one of them. Raises OutputError.
-
-    A spill is a folder of Arrow files by number, (time, value) each, in order of time: see `read_pieces`.
-    """
+def keep_metrics(source: Source, part: ReportPart, files: MetricFiles) -> Iterator[Unwanted]:
+    """Keep the metrics asked for of every GPU in `files`; yield the GPUs without one of them. Raises OutputError."""
     known = metric_names(source.report.table(schema.METRIC_NAMES))
     for number, name in known.select("metricId", "name").rows():
         source.notes.preferred.setdefault(GPU_METRIC.of(name), number)
     if part.storage.folder is None:
         return
-    files = MetricFiles(part)
     for type_id, name, samples in _samples(source, known, part):
         place = int(source.places.gpus(pl.Series([type_id & GPU_BITS]), GPU_METRIC.key)[0])
         if name is None:
             time = samples["time"].to_numpy()
-            yield Sampling(place, len(time), int(time.min()), int(time.max()))
+            yield Unwanted(place, len(time), int(time.min()), int(time.max()))
         else:
             files.add(place, GPU_METRIC.of(name), samples)
-    for place, spill in files.close():
-        yield Sampling(place, spill.rows, int(spill.first[0]), int(spill.last[-1]), spill)
 
 
 def _samples(source: Source, known: pl.DataFrame, part: ReportPart) -> Iterator[tuple[int, str | None, pl.DataFrame]]:
@@ -116,18 +109,17 @@ class MetricFiles:
             self._files[place, column] = _Pieces(folder, self.part.limits.metric_rows, self.part.storage.in_memory)
         self._files[place, column].add(samples)
 
-    def close(self) -> Iterator[tuple[int, Spill]]:
-        """Yield place and spill of every GPU and metric."""
+    def close(self) -> Iterator[MetricSamples]:
+        """Yield the samples of every GPU and metric: Arrow files by number, (time, value) each, in order of time."""
         for (place, column), file in self._files.items():
             rows, first, last = file.close()
             if rows:
-                ends = np.array([first]), np.array([last]), np.array([last])
-                yield place, Spill(file.folder, "samples", "metric", rows, rows, (column,), *ends, held=file.held())
+                yield MetricSamples(place, column, rows, first, last, file.folder, file.held())
 
 
-def read_pieces(spill: Spill) -> Iterator[pl.DataFrame]:
+def read_pieces(metric: MetricSamples) -> Iterator[pl.DataFrame]:
     """Yield the samples of one metric piece by piece: time (the report's ns), value."""
-    return _pieces_in(spill.path) if spill.held is None else iter([spill.held])
+    return _pieces_in(metric.folder) if metric.held is None else iter([metric.held])
 
 
 def _pieces_in(folder: Path) -> Iterator[pl.DataFrame]:

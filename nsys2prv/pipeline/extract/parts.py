@@ -141,7 +141,7 @@ def summary_of_parts(parts: Sequence[Summary]) -> Summary:
         operation_ends=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.operation_ends),
         wait_calls=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.wait_calls),
         analyzed=tuple(moved(spill, n) for n, p in enumerate(parts) for spill in p.analyzed),
-        sampled=tuple((place + places[n], moved(spill, n)) for n, p in enumerate(parts) for place, spill in p.sampled),
+        metrics=tuple(one._replace(place=one.place + places[n]) for n, p in enumerate(parts) for one in p.metrics),
         anchors=pl.concat(p.anchors for p in parts),
         memory_peaks={place + places[n]: peak for n, p in enumerate(parts) for place, peak in p.memory_peaks.items()},
         numbered=max((p.numbered for p in parts), key=lambda found: found.totals.height),

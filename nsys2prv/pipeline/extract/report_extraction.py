@@ -25,7 +25,7 @@ from nsys2prv.model.losses import Tally
 from nsys2prv.pipeline.extract.anchor_sample import AnchorSample
 from nsys2prv.pipeline.extract.background import Queue
 from nsys2prv.pipeline.extract.memory_peaks import MemoryPeaks
-from nsys2prv.pipeline.extract.metric_files import spill_metrics
+from nsys2prv.pipeline.extract.metric_files import keep_metrics
 from nsys2prv.pipeline.extract.place_samples import finished
 from nsys2prv.pipeline.extract.point_writer import PointWriter
 from nsys2prv.pipeline.extract.report_part import ReportPart
@@ -59,8 +59,6 @@ class ReportExtraction:
     wait_calls: list[Spill] = field(default_factory=list)
     numbered: NumberedRanges = field(default_factory=NumberedRanges)
     memory: MemoryPeaks = field(default_factory=MemoryPeaks)
-    # Place and spill of each GPU metric that is stored by itself.
-    metrics: list[tuple[int, Spill]] = field(default_factory=list)
     # Set by `read_identity`. `off`, `unread`: see Summary.
     identity: Identity = field(init=False)
     diagnostics: tuple[str, ...] = ()
@@ -146,16 +144,16 @@ class ReportExtraction:
         path = storage.folder / f"{storage.name}.{family.name}.{kind}{len(self.operation_ends + self.wait_calls)}.arrow"
         yield write_spill(path, SpillOf(kind, family.name), ordered, self.part.limits.batch_rows)
 
-    def store_metrics(self) -> None:
-        """Store the samples of the metrics asked for, a file for each GPU and metric."""
-        if not self.part.wanted.metrics:
-            return
-        source = self.source.for_family(self.tallies.setdefault(GPU_METRICS.name, Tally()))
-        for place, rows, first, last, spill in spill_metrics(source, self.part):
-            if spill is not None:
-                self.metrics.append((place, spill))
-            use = (place, GPU_METRICS.name, False, rows, first, last)
-            self.writer.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
+    def keep_metrics(self) -> None:
+        """Keep the samples of the metrics asked for, without those of others."""
+        if self.part.wanted.metrics:
+            source = self.source.for_family(self.tallies.setdefault(GPU_METRICS.name, Tally()))
+            for unwanted in keep_metrics(source, self.part, self.writer.metrics):
+                self._use_of_metrics(*unwanted)
+
+    def _use_of_metrics(self, place: int, rows: int, first: int, last: int) -> None:
+        use = (place, GPU_METRICS.name, False, rows, first, last)
+        self.writer.uses.append(pl.DataFrame([use], schema=PLACE_USE, orient="row"))
 
     def read_identity(self) -> None:
         """Read the report's identity, its diagnostics, and the rows of families that are not extracted."""
@@ -168,6 +166,10 @@ class ReportExtraction:
     def summary(self) -> Summary:
         """Return all that the plan needs to know of the report."""
         source, writer = self.source, self.writer
+        metrics = tuple(writer.metrics.close())
+        # Samples that are drawn are counted as such.
+        for one in metrics if not self.part.wanted.points else ():
+            self._use_of_metrics(one.place, one.rows, one.first, one.last)
         return Summary(
             path=source.report.path,
             name=source.report.name,
@@ -192,7 +194,7 @@ class ReportExtraction:
             operation_ends=tuple(self.operation_ends),
             wait_calls=tuple(self.wait_calls),
             anchors=self.anchors.rows(),
-            sampled=(*self.metrics, *writer.metrics.close()),
+            metrics=metrics,
             analyzed=tuple(writer.analyzed),
             numbered=self.numbered,
             memory_peaks=self.memory.peaks,
