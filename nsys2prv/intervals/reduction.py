@@ -9,8 +9,9 @@ import numpy.typing as npt
 import polars as pl
 
 from nsys2prv.intervals.reduction_options import Reduction
+from nsys2prv.intervals.sampling import is_stop
 from nsys2prv.model.event_types import METRICS_SAMPLED
-from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Samples
+from nsys2prv.model.frames import Drawn, Intervals, Samples
 from nsys2prv.model.losses import Loss, Tally
 
 # The largest real number that an event can have as its value.
@@ -58,7 +59,7 @@ class Averages:
             return frame
         if self.waiting is None:
             self.origin = int(frame.data["time"][0])
-        self.taken += frame.data.height - int(_pauses(frame.data).sum())
+        self.taken += frame.data.height - int(is_stop(frame.data).sum())
         data = frame.data if self.waiting is None else pl.concat([self.waiting, frame.data], how="diagonal")
         number = (data["time"].to_numpy() - self.origin) // self.period
         open_one = int(number[-1])
@@ -74,14 +75,14 @@ class Averages:
         if self.waiting is None:
             return None
         data, self.waiting = self.waiting, None
-        made = _samples(data) if self.taken == 1 else self._means(data, None)
+        made = Samples.of(data) if self.taken == 1 else self._means(data, None)
         self.given += self.taken == 1
         tally.count(Loss.AVERAGED, max(self.taken - self.given, 0), self.period)
         return made
 
     def _means(self, data: pl.DataFrame, until: int | None) -> Samples:
         """Return means over the periods from `following` up to `until`; None: to the last sample, which stays."""
-        samples, time = _samples(data), data["time"].to_numpy()
+        samples, time = Samples.of(data), data["time"].to_numpy()
         number = np.unique((time[:-1] - self.origin) // self.period)
         number = np.unique(np.concatenate([number, number + 1]))
         number = number[(number >= self.following) & (number < (_ENDLESS if until is None else until))]
@@ -89,7 +90,7 @@ class Averages:
         starts = starts[starts < time[-1]]
         ends = starts + np.minimum(self.period, time[-1] - starts)
         # 1 in each period with samples, null in one that lies within a pause.
-        pauses, ones = _pauses(data), pl.repeat(1, data.height, dtype=pl.Int64, eager=True)
+        pauses, ones = is_stop(data), pl.repeat(1, data.height, dtype=pl.Int64, eager=True)
         sampled = _means(time, ones, pauses, starts, ends)
         means = ((c, _means(time, data[c], pauses, starts, ends)) for c in samples.columns)
         columns = [mean.fill_null(0) if c == METRICS_SAMPLED.key else mean for c, mean in means]
@@ -102,17 +103,6 @@ class Averages:
             self.given += not pauses[-1]
         place = pl.repeat(data["place"][0], len(starts), dtype=pl.UInt32, eager=True).alias("place")
         return Samples(pl.DataFrame([pl.Series("time", starts), place, *columns]), samples.columns)
-
-
-def _samples(data: pl.DataFrame) -> Samples:
-    return Samples(data, tuple(c for c in data.columns if c not in SAMPLE))
-
-
-def _pauses(data: pl.DataFrame) -> npt.NDArray[np.bool_]:
-    """Return True for rows from which on nothing was sampled, until the next one."""
-    if METRICS_SAMPLED.key not in data.columns:
-        return np.zeros(data.height, dtype=np.bool_)
-    return data[METRICS_SAMPLED.key].eq_missing(0).to_numpy()
 
 
 def _means(

@@ -99,6 +99,11 @@ class Samples(NamedTuple):
     data: pl.DataFrame
     columns: tuple[str, ...] = ()
 
+    @classmethod
+    def of(cls, data: pl.DataFrame) -> Samples:
+        """Return samples whose columns beside SAMPLE are event types."""
+        return cls(data, tuple(c for c in data.columns if c not in SAMPLE))
+
 
 class Messages(NamedTuple):
     """Lines from one place at `time` to another at `received`: columns of MESSAGE (size in bytes)."""

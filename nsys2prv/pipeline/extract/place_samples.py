@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.reduction import Averages
-from nsys2prv.intervals.sampling import FIRST_DISTANCES, pauses, period_of
+from nsys2prv.intervals.sampling import FIRST_DISTANCES, pauses, period_of, without_stops
 from nsys2prv.intervals.spans import Span, Times
 from nsys2prv.model.event_types import METRICS_SAMPLED
 from nsys2prv.model.frames import SAMPLE, Samples
@@ -17,8 +17,6 @@ from nsys2prv.model.losses import Loss, Tally
 from nsys2prv.pipeline.extract.changed_samples import Changes, changes_of
 from nsys2prv.run.report_summary import SAMPLE_EDGE
 
-# Frames of samples hold `time` and `place` before their columns.
-_SAMPLE_COLUMNS = list(SAMPLE)
 # 1 at the first sample and after a pause, 0 where a pause begins, one period after the last sample before it.
 _SAMPLED = METRICS_SAMPLED.key
 
@@ -74,7 +72,7 @@ class PlaceSamples:
         data = _together(self.unended)
         self.unended = []
         if data.is_empty():
-            return _samples(data)
+            return Samples.of(data)
         times = data["time"].to_numpy()
         self.period = self.period or period_of(times)
         known = times if self.latest is None else np.append(np.int64(self.latest), times)
@@ -84,7 +82,7 @@ class PlaceSamples:
             begins = begins.append(pl.Series([times[0]], dtype=pl.Int64))
         self.latest = int(times[-1])
         sampled = pl.when(pl.col("time").is_in(begins.implode())).then(1).cast(pl.Int64).alias(_SAMPLED)
-        return _samples(_with_ends(data.with_columns(sampled), known[paused] + self.period))
+        return Samples.of(_with_ends(data.with_columns(sampled), known[paused] + self.period))
 
     def end(self) -> int | None:
         """Return the time one period after the last sample that is drawn; None beyond the span, or if none is drawn."""
@@ -115,7 +113,7 @@ class PlaceSamples:
             return frame
         time = pl.col("time")
         inside = frame.data.filter((time >= self.span.start) & (time < self.span.end))
-        tally.count(Loss.OUTSIDE, samples_of(frame.data).height - samples_of(inside).height)
+        tally.count(Loss.OUTSIDE, without_stops(frame.data).height - without_stops(inside).height)
         early = frame.data.filter(time < self.span.start)
         if early.height:
             last_values = _together([self.before, early]).select(pl.all().forward_fill().last())
@@ -131,7 +129,7 @@ class PlaceSamples:
                 inside = inside.slice(1)
             if before is not None:
                 inside = _together([before, inside])
-        return _samples(inside)
+        return Samples.of(inside)
 
     def rest(self, tally: Tally) -> Samples | None:
         """Return the remaining samples: values from before the span if none was in it, and the last means."""
@@ -142,12 +140,12 @@ class PlaceSamples:
             end = self.end()
             # A value that ended before the span does not hold at its start.
             self.open = self.open and (end is None or end > int(before["time"][0]))
-            return _samples(before) if self.open or not self.periodic else None
+            return Samples.of(before) if self.open or not self.periodic else None
         means = None if self.averages is None else self.averages.rest(tally)
         left = [
             frame for frame in (waiting, None if means is None else means.data) if frame is not None and frame.height
         ]
-        return _samples(_together(left)) if left else None
+        return Samples.of(_together(left)) if left else None
 
     def points(self, frame: Samples | None, last: bool) -> tuple[pl.DataFrame, pl.DataFrame]:
         """Return one row a time with changed values, and the edges, of the samples so far. `last`: none will follow.
@@ -179,7 +177,7 @@ class PlaceSamples:
     def _changes(self, frame: Samples | None) -> Changes:
         """Return the rows that waited and those of a frame, with what changed in them."""
         rows = _together([self.held, None if frame is None else frame.data])
-        columns = [c for c in rows.columns if c not in _SAMPLE_COLUMNS]
+        columns = Samples.of(rows).columns
         found = changes_of(rows, columns, self.begun)
         # The row of the last values is only compared with.
         new = found.since(0 if self.held is None else 1)
@@ -198,10 +196,6 @@ def _with_ends(data: pl.DataFrame, times: Times) -> pl.DataFrame:
     return _together([data, pl.DataFrame({"time": times}).with_columns(place, none)]).sort("time", maintain_order=True)
 
 
-def _samples(data: pl.DataFrame) -> Samples:
-    return Samples(data, tuple(c for c in data.columns if c not in _SAMPLE_COLUMNS))
-
-
 def _together(frames: Sequence[pl.DataFrame | None]) -> pl.DataFrame:
     """Concatenate frames; metrics that a frame lacks are null there."""
     some = [frame for frame in frames if frame is not None]
@@ -218,8 +212,3 @@ def finished(edges: Sequence[pl.DataFrame]) -> pl.DataFrame:
         is_first=(time == time.min().over("place", "column")).fill_null(False),
         is_last=(time == time.max().over("place", "column")).fill_null(False),
     ).select(*SAMPLE_EDGE)  # fmt: skip
-
-
-def samples_of(data: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that are samples: without those from which on nothing is sampled."""
-    return data.filter(pl.col(_SAMPLED).ne_missing(0)) if _SAMPLED in data.columns else data

@@ -10,14 +10,15 @@ import polars as pl
 from nsys2prv.families.family import Family
 from nsys2prv.families.source import Slice
 from nsys2prv.intervals.reduction import Averages, reduced
+from nsys2prv.intervals.sampling import without_stops
 from nsys2prv.model.event_types import EVENT_TYPES, GPU_METRIC, block_and_name
-from nsys2prv.model.frames import SAMPLE, Drawn, Intervals, Messages, Samples, States
+from nsys2prv.model.frames import Drawn, Intervals, Messages, Samples, States
 from nsys2prv.model.interning import Slots
 from nsys2prv.model.losses import Tally
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.pipeline.extract.metric_files import MetricFiles
-from nsys2prv.pipeline.extract.place_samples import PlaceSamples, samples_of
+from nsys2prv.pipeline.extract.place_samples import PlaceSamples
 from nsys2prv.pipeline.extract.report_part import ReportPart
 from nsys2prv.pipeline.store import points
 from nsys2prv.pipeline.store.combinations import pairs_of
@@ -67,7 +68,7 @@ class PointWriter:
         cut = reduced(self._cut(family, frame, tally), self.part.drawing.reduction, tally)
         if cut.data.is_empty():
             return
-        tally.rows += samples_of(cut.data).height if isinstance(cut, Samples) else cut.data.height
+        tally.rows += without_stops(cut.data).height if isinstance(cut, Samples) else cut.data.height
         if not wanted.points:
             self._count_frame(family, cut, None)
             return
@@ -79,7 +80,7 @@ class PointWriter:
         """Store the points of a family after all of its frames of the present slice. Raises OutputError."""
         if present.last:
             for made in self._last_samples(family, self.tallies.setdefault(family.name, Tally())):
-                of = SpillOf("samples", family.name, _measured(made))
+                of = SpillOf("samples", family.name, Samples.of(made).columns)
                 self._to_encode.setdefault(of, []).append(Points(made))
         self.spills += self._stored(f"{family.name}.{present.number}", self._to_encode)
         self.analyzed += self._stored(f"{family.name}.{present.number}.whole", self._to_analyze)
@@ -110,7 +111,7 @@ class PointWriter:
         for key in [k for k in self.samples if k[0] == family.name]:
             so_far = self.samples.pop(key)
             if (rest := so_far.rest(tally)) is not None:
-                tally.rows += samples_of(rest.data).height
+                tally.rows += without_stops(rest.data).height
                 self._count_frame(family, rest, None)
             made, edges = so_far.points(rest, last=True)
             self.edges.append(edges)
@@ -139,7 +140,7 @@ class PointWriter:
         if isinstance(frame, Samples):
             changed, edges = self._samples_of_place(family, frame).points(frame, last=False)
             self.edges.append(edges)
-            return SpillOf("samples", family.name, _measured(changed)), Points(changed)
+            return SpillOf("samples", family.name, Samples.of(changed).columns), Points(changed)
         if isinstance(frame, States):
             return SpillOf("states", family.name), points.state_points(frame)
         return SpillOf("messages", family.name), points.message_points(frame)
@@ -153,7 +154,7 @@ class PointWriter:
         elif isinstance(frame, States):
             spans = _lasting(data)
         elif isinstance(frame, Samples):
-            data = samples_of(data)
+            data = without_stops(data)
             for c in frame.columns:
                 self._count_type(c, data[c].count())
                 self._look_for_rounded(c, data[c])
@@ -206,8 +207,3 @@ def _reaching(data: pl.DataFrame) -> pl.DataFrame:
     ends = ("place", "time"), ("to_place", "received")
     reached = pl.concat(data.select(place=p, time=t) for p, t in ends)
     return reached.group_by("place").agg(rows=pl.lit(0), first=pl.col("time").min(), last=pl.col("time").max())
-
-
-def _measured(points: pl.DataFrame) -> tuple[str, ...]:
-    """Return the metrics that some samples have."""
-    return tuple(c for c in points.columns if c not in SAMPLE)
