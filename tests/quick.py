@@ -70,7 +70,7 @@ EVERY_NTH = {
     "tests/pipeline/test_bytes.py::test_shuffled_rows_give_the_same_bytes": 3,
     "tests/pipeline/test_form.py::test_every_begin_has_its_end_on_the_same_row_and_type": 3,
     "tests/pipeline/test_form.py::test_outer_intervals_begin_before_and_end_after_what_they_enclose": 3,
-    "tests/pipeline/test_launched_work.py::test_the_window_by_the_order_of_launches_is_that_of_the_analysis": 3,
+    "tests/pipeline/test_report_repeats.py::test_the_window_by_the_order_of_launches_is_that_of_the_analysis": 3,
     "tests/pipeline/test_left_out.py::test_rows_without_a_time_are_counted_once": 5,
     "tests/pipeline/test_parts.py::test_parts_equal_whole": 4,
     "tests/pipeline/test_parts.py::test_parts_equal_whole_of_a_selection": 2,

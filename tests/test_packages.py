@@ -27,6 +27,7 @@ FLOORS = (
 # Within a package: its folders, each of which imports those after it.
 FOLDERS = {
     "pipeline": ("write", "encode", "match", "extract", "store", "workers"),
+    "run": ("iterations", "matching", "clocks"),
     "families": ("nvtx", "host", "mpi", "nccl", "device", "metrics"),
     "analysis": (
         "findings",

@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.efficiency import Efficiency, Phase
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 
 def window_values(window: Window) -> dict[str, Any]:

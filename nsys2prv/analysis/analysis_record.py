@@ -27,7 +27,7 @@ from nsys2prv.analysis.metrics.metrics_by_class import MetricFit
 from nsys2prv.analysis.ncu.tables import NcuFigures
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.recording.missing import HowToRecord
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 # The window is not told apart from whole iterations if its device work fills this part of them or more.
 IN_WINDOW = 0.9

@@ -32,7 +32,7 @@ from nsys2prv.analysis.recording.missing import missing_data
 from nsys2prv.analysis.sums_by_name import SUMMARY, memory_sums, sums_by_rank
 from nsys2prv.intervals.spans import Spans, Times
 from nsys2prv.model.event_types import DEFAULT_DOMAIN
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 
 def analyze_run(run: Run, question: Question) -> Analysis:

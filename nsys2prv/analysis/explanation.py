@@ -19,7 +19,7 @@ from nsys2prv.analysis.idle.idle_causes import idle_causes
 from nsys2prv.analysis.iterations.window import kept_steps
 from nsys2prv.analysis.predict.model import Model, model_of
 from nsys2prv.analysis.predict.whatif import HIDDEN_BY_HOSTS, STANDARD, Prediction, predict
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 # Transfers of so large a part of the window that gain less than this alone may gain together with hosts.
 LEAST_EXPOSED, LEAST_GAIN = 0.1, 0.01

@@ -16,7 +16,7 @@ from nsys2prv.model.units import MS
 from nsys2prv.model.words import few_ranks, short
 from nsys2prv.report.nvprof.database import SERIAL
 from nsys2prv.run.defects import Defect
-from nsys2prv.run.steady import STEADY
+from nsys2prv.run.iterations.steady import STEADY
 
 # Highest number of runs of iterations that are named, and of ways in which repeats have different ones.
 MOST_RUNS_NAMED, MOST_WAYS_NAMED = 6, 3

@@ -22,7 +22,7 @@ from nsys2prv.analysis.compare.told_figures import SUMMED
 from nsys2prv.cli.text_table import aligned, printable
 from nsys2prv.model.basis import basis
 from nsys2prv.model.units import FRACTION
-from nsys2prv.run.steady import STEADY
+from nsys2prv.run.iterations.steady import STEADY
 
 HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
 # Longest text of a cell.

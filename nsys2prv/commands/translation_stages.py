@@ -22,14 +22,14 @@ from nsys2prv.model.metric_names import CLOCK, TENSOR
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.pipeline.extract.parts import parts_of
 from nsys2prv.pipeline.extract.report_part import Drawing, ReportPart, Storage, Wanted
-from nsys2prv.pipeline.launched_work import wanted_window
 from nsys2prv.pipeline.match.match import match_run
+from nsys2prv.pipeline.report_repeats import wanted_window
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.write.trace_output import TraceOutput
+from nsys2prv.run.iterations.steady import BUILT_IN_WINDOWS
 from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import ChosenTime, Plan, make_plan
-from nsys2prv.run.steady import BUILT_IN_WINDOWS
 
 if TYPE_CHECKING:
     from nsys2prv.commands.whole_run import WholeRun

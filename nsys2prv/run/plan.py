@@ -21,8 +21,15 @@ from nsys2prv.paraver.labels import RowNames, row_text
 from nsys2prv.paraver.lines import EXACT
 from nsys2prv.run.clocks import Alignment, Clock, align
 from nsys2prv.run.encoding_windows import spills_of, window_borders
-from nsys2prv.run.figure_window import DEVICE_WINDOW, DrawnTime, WantedWindow, captures_of, figure_window
 from nsys2prv.run.hosts import Host, find_hosts, unused_hosts
+from nsys2prv.run.iterations.steady import Window
+from nsys2prv.run.iterations.window_of_interest import (
+    DEVICE_WINDOW,
+    DrawnTime,
+    WantedWindow,
+    captures_of,
+    window_of_interest,
+)
 from nsys2prv.run.matching.communicators import Communicators, find_communicators
 from nsys2prv.run.merged_samples import edge_samples, sampled_places
 from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
@@ -32,7 +39,6 @@ from nsys2prv.run.places import RowDecisions
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.run_lines import run_lines
 from nsys2prv.run.separate_runs import check_one_run
-from nsys2prv.run.steady import Window
 from nsys2prv.run.tasks import Task, find_tasks, known_ranks, rank_warnings, ranks_by_report
 from nsys2prv.run.trace_rows import NO_ROW
 
@@ -111,7 +117,7 @@ def make_plan(
     active = _active_time(timed.drawn, objects)
     captures = captures_of(timed.drawn, objects, clocks)
     drawn = DrawnTime(timed.drawn, active, duration, captures, cut)
-    window = figure_window(wanted, summaries, clocks, objects, drawn)
+    window = window_of_interest(wanted, summaries, clocks, objects, drawn)
     no_anchors = pl.DataFrame(schema=ANCHOR)
     return Plan(
         # Anchors and residuals have served their purpose: every worker reads the plan.

@@ -8,9 +8,9 @@ import polars as pl
 from nsys2prv.model.event_types import EFFICIENCY_FACTOR, NOTHING, WINDOW
 from nsys2prv.model.interning import GPU
 from nsys2prv.paraver.lines import event_lines, sample_lines
+from nsys2prv.run.iterations.steady import Window
 from nsys2prv.run.numbering import Numbering
 from nsys2prv.run.objects import Objects
-from nsys2prv.run.steady import Window
 
 
 def run_lines(

@@ -15,7 +15,7 @@ from nsys2prv.analysis.frames import CALLS, RANGES, WORK, AnalyzedTask, Device, 
 from nsys2prv.analysis.iterations.iteration_times import iterations
 from nsys2prv.analysis.iterations.phases import main_ranges, occurrences, projected
 from nsys2prv.intervals.spans import Span, one_span
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_reports"

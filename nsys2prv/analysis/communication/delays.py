@@ -19,7 +19,7 @@ from nsys2prv.analysis.iterations.window import first_and_last
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, time_in
-from nsys2prv.run.steady import MAD_TO_SIGMA
+from nsys2prv.run.iterations.steady import MAD_TO_SIGMA
 
 # Lowest length of a delay, as a part of the usual iteration, and in multiples of the usual spread of its phase.
 LEAST_SHARE_OF_ITERATION, LEAST_SPREADS = 0.02, 10.0

@@ -19,7 +19,7 @@ from nsys2prv.analysis.interval_frames import covered_time
 from nsys2prv.analysis.iterations.phases import OCCURRENCE, phase_of, phase_ranges, projected
 from nsys2prv.model.frames import RECEIVE, SEND
 from nsys2prv.model.schemas import to_schema
-from nsys2prv.run.milestone_kinds import OPTIMIZER
+from nsys2prv.run.iterations.milestone_kinds import OPTIMIZER
 
 # One row a stage; times (ns) and counts are means over the iterations. `window_ns`: from the first to the last work of
 # the pipeline in an iteration; `useful_ns`: the stage computes; `warm_up_ns`: until it begins; `drain_ns`: after its

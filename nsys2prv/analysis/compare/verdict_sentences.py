@@ -14,7 +14,7 @@ from nsys2prv.analysis.compare.verdict import DecidedBy, Decision
 from nsys2prv.analysis.compare.work_of_iterations import common_work, more_work, same_launches
 from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths
 from nsys2prv.model.words import short
-from nsys2prv.run.steady import STEADY
+from nsys2prv.run.iterations.steady import STEADY
 
 NONE = "No difference that the spread of iterations does not explain"
 # More than chance explains, and less than counts.

@@ -13,7 +13,7 @@ from nsys2prv.analysis.graph.critical_path import LONGEST_EXPLAINED_LAG_NS
 from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import Axis, axis_over
 from nsys2prv.intervals.spans import Spans, Times, difference, one_span, union
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 
 class DeviceWork(NamedTuple):

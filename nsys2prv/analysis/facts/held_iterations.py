@@ -7,7 +7,7 @@ import polars as pl
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.iterations.phases import occurrences
 from nsys2prv.analysis.iterations.window import iterations_over_ranges
-from nsys2prv.run.steady import BUILT_IN_WINDOWS
+from nsys2prv.run.iterations.steady import BUILT_IN_WINDOWS
 
 
 def held_iterations(analysis: Analysis) -> pl.DataFrame | None:

@@ -21,7 +21,7 @@ from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.analysis.recording.missing import GRAPH_TRACE, has_lost_work
 from nsys2prv.model.units import text_ms
 from nsys2prv.run.defects import Defect
-from nsys2prv.run.steady import begun_apart
+from nsys2prv.run.iterations.steady import begun_apart
 
 ADVICE = "Record again with what is missing; until then trust no figure that the defect touches."
 # Who takes part in communication: NCCL's calls say it in the payloads of their ranges, which exports leave out else.

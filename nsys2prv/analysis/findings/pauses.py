@@ -20,7 +20,7 @@ from nsys2prv.analysis.interval_frames import covered_by
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import Spans, difference, intersection, one_span, overlapping, union
 from nsys2prv.model.units import text_ms
-from nsys2prv.run.steady import INTERRUPTED
+from nsys2prv.run.iterations.steady import INTERRUPTED
 
 OF_HOSTS = "See what the hosts do there (nsys2prv analyze RUN --window trace --show api,host)."
 OF_COMPUTE = "Evaluate less often, in large batches, or on other GPUs from a saved state."

@@ -8,7 +8,7 @@ import polars as pl
 
 from nsys2prv.analysis.iterations.from_one_to_the_next import from_one_to_the_next, overlap_on_devices
 from nsys2prv.intervals.spans import Spans, union
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 
 def iteration_lengths(iterations: pl.DataFrame) -> npt.NDArray[np.float64]:

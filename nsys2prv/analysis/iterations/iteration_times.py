@@ -14,7 +14,7 @@ from nsys2prv.analysis.iterations.phases import PHASES, occurrences, projected, 
 from nsys2prv.analysis.iterations.window import iterations_frame
 from nsys2prv.intervals.grouped import axis_over
 from nsys2prv.intervals.spans import one_span, time_in
-from nsys2prv.run.steady import STEADY, Window
+from nsys2prv.run.iterations.steady import STEADY, Window
 
 # A rank is slow in an iteration if its own time is the longest there and this much above the median.
 LEAST_SLOW_RATIO = 1.05

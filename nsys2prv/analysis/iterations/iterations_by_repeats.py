@@ -1,4 +1,4 @@
-"""Iterations of a run without ranges that number them, found by work that repeats (see run/milestones.py)."""
+"""Iterations of a run without ranges that number them, found by work that repeats: see run/iterations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from nsys2prv.analysis.text_columns import text_contains
 from nsys2prv.families.mpi.mpi import CALL_CLASSES
 from nsys2prv.families.mpi.mpi_messages import TAKES_MESSAGE
 from nsys2prv.model.schemas import to_schema
-from nsys2prv.run.milestone_kinds import (
+from nsys2prv.run.iterations.milestone_kinds import (
     CALLS_OF_MPI,
     LAUNCHED_WORK,
     OPTIMIZER,
     milestone_kind,
 )
-from nsys2prv.run.milestones import choose_milestone, numbered_steps
-from nsys2prv.run.repeats import repeating_work
+from nsys2prv.run.iterations.milestones import choose_milestone, numbered_steps
+from nsys2prv.run.iterations.repeats import repeating_work
 
 
 class Repeats(NamedTuple):

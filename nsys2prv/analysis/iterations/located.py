@@ -16,7 +16,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.families.nvtx.range_patterns import pattern_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.model.words import NAMES_SHOWN, did_you_mean, few, short
-from nsys2prv.run.steady import BUILT_IN_WINDOWS, DEVICE, STEADY, TRACE, Window
+from nsys2prv.run.iterations.steady import BUILT_IN_WINDOWS, DEVICE, STEADY, TRACE, Window
 
 # Columns of the work of iterations: a copy of all of them would take much memory.
 OCCURRING = ("task", "device", "start", "end", "kind", "launched")
@@ -49,7 +49,7 @@ def locate(run: Run, question: Question) -> Located:
     if question.iteration and steps.is_empty():
         raise no_range("--iteration", question.iteration, main)
     occurring = phases.projected(run.work.select(OCCURRING), steps)
-    # Between calls of MPI all the time counts (see run/milestones.py).
+    # Between calls of MPI all the time counts (see run/iterations/milestones.py).
     bounding = occurring.clear() if repeats and repeats.of_calls else occurring
     window = _window(run, main, question.window, steps, bounding)
     return Located(main, pattern, steps, occurring, window, repeats.milestone if repeats else None)

@@ -17,7 +17,7 @@ from nsys2prv.intervals.lanes import crossing_lanes
 from nsys2prv.intervals.nesting import NO_INTERVAL, innermost, nesting
 from nsys2prv.intervals.spans import one_span, reach_before, time_in
 from nsys2prv.model.schemas import to_schema
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 PERCENTILES = (50, 90, 99)
 # `range` is a pattern of texts. `instances` and `host_ns` are of its ranges in the window; `launched` counts the device

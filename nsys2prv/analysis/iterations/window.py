@@ -9,7 +9,7 @@ import polars as pl
 from nsys2prv.analysis.frames import CUT_RANGE, LAUNCHED, Run
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.intervals.spans import Span
-from nsys2prv.run.steady import ITERATION_PART, STEADY, Window, all_recorded, steady_window
+from nsys2prv.run.iterations.steady import ITERATION_PART, STEADY, Window, all_recorded, steady_window
 
 
 def first_and_last(run: Run) -> dict[int, tuple[int, int]]:

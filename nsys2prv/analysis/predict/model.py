@@ -17,7 +17,7 @@ from nsys2prv.analysis.graph.nodes import NO_NODE, Nodes, begin_node, end_node, 
 from nsys2prv.analysis.iterations import phases
 from nsys2prv.analysis.iterations.window import iterations_in_ranges
 from nsys2prv.intervals.spans import Times
-from nsys2prv.run.steady import BUILT_IN_WINDOWS, Window
+from nsys2prv.run.iterations.steady import BUILT_IN_WINDOWS, Window
 
 
 class AfterCalls(NamedTuple):

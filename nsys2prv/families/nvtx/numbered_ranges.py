@@ -1,6 +1,6 @@
 """Ranges that number the iterations of a run: candidates of one report, with the device activity launched in each.
 
-The plan chooses among the candidates of all reports (see run/steady.py).
+The plan chooses among the candidates of all reports (see run/iterations/steady.py).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from nsys2prv.analysis.graph.dependencies import dependencies
 from nsys2prv.analysis.iterations.phases import OCCURRENCE, phase_of
 from nsys2prv.analysis.predict.model import model_of
 from nsys2prv.intervals.spans import one_span
-from nsys2prv.run.steady import Window
+from nsys2prv.run.iterations.steady import Window
 
 
 @pytest.mark.parametrize(

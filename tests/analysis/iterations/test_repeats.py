@@ -15,9 +15,9 @@ from nsys2prv.analysis.iterations.iterations_by_repeats import find_repeats
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.analysis_text import text_of
 from nsys2prv.cli.verdict_text import verdict_of
-from nsys2prv.run.milestone_kinds import OF_COLLECTIVE, OF_ORDER
-from nsys2prv.run.milestones import choose_milestone
-from nsys2prv.run.repeats import REPEATING
+from nsys2prv.run.iterations.milestone_kinds import OF_COLLECTIVE, OF_ORDER
+from nsys2prv.run.iterations.milestones import choose_milestone
+from nsys2prv.run.iterations.repeats import REPEATING
 
 # Kind, name, family, bytes.
 ADAM = ("kernel", "multi_tensor_apply_kernel", "optimizer", None)

@@ -21,9 +21,9 @@ from nsys2prv.analysis.iterations import phases, window
 from nsys2prv.analysis.question import Question
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import one_span
+from nsys2prv.run.iterations.steady import DEVICE, ITERATION_PART, TRACE, Window, startup_length, steady_window
+from nsys2prv.run.iterations.steady import STEADY as STEADY_WINDOW
 from nsys2prv.run.options import RunOptions
-from nsys2prv.run.steady import DEVICE, ITERATION_PART, TRACE, Window, startup_length, steady_window
-from nsys2prv.run.steady import STEADY as STEADY_WINDOW
 
 
 def steady(run: Run, pattern: str = "step #") -> Window:

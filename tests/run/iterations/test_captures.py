@@ -12,10 +12,10 @@ import polars as pl
 import nsys2prv
 from nsys2prv.intervals.spans import Span, Spans
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.figure_window import SHORTEST_PAUSE, captures_of
-from nsys2prv.run.steady import all_recorded
+from nsys2prv.run.iterations.steady import all_recorded
+from nsys2prv.run.iterations.window_of_interest import SHORTEST_PAUSE, captures_of
 
-REPEATED = Path(__file__).parents[1] / "data" / "repeat-capture"
+REPEATED = Path(__file__).parents[2] / "data" / "repeat-capture"
 
 
 def test_the_window_of_three_captures_is_three_spans(tmp_path: Path) -> None:

@@ -18,12 +18,12 @@ from nsys2prv.model.interning import GPU, STREAM
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.model.words import short
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.milestones import ReportRepeats, choose_milestone, numbered_steps
+from nsys2prv.run.iterations.milestones import ReportRepeats, choose_milestone, numbered_steps
+from nsys2prv.run.iterations.steady import DEVICE, ITERATION_PART, STEADY, TRACE, Window, all_recorded, steady_window
 from nsys2prv.run.named_ranges import span_of_range
 from nsys2prv.run.objects import Objects
 from nsys2prv.run.ranks import numbers_of_tasks
 from nsys2prv.run.report_summary import Summary
-from nsys2prv.run.steady import DEVICE, ITERATION_PART, STEADY, TRACE, Window, all_recorded, steady_window
 from nsys2prv.run.trace_rows import NO_ROW
 
 # To stop a profiler and start it again takes longer than this (ns): without events for less, a task was only idle.
@@ -57,7 +57,7 @@ class DrawnTime(NamedTuple):
     cut: bool
 
 
-def figure_window(
+def window_of_interest(
     wanted: WantedWindow,
     summaries: Sequence[Summary],
     clocks: Sequence[Clock],

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.intervals.spans import Indices, Mask, Times
-from nsys2prv.run.milestone_kinds import OF_GRAPH, OF_OPTIMIZER, OF_ORDER
-from nsys2prv.run.repeats_by_order import FEWEST_REPEATS
+from nsys2prv.run.iterations.milestone_kinds import OF_GRAPH, OF_OPTIMIZER, OF_ORDER
+from nsys2prv.run.iterations.repeats_by_order import FEWEST_REPEATS
 
 # Launches of one group, such as an optimizer's kernels, are this many times closer to each other than to others.
 LEAST_GAP_RATIO = 4.0

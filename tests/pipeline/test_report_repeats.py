@@ -19,7 +19,7 @@ from nsys2prv.errors import OutputError
 from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.extract.extract import extract
 from nsys2prv.pipeline.extract.report_part import ReportPart, Storage
-from nsys2prv.pipeline.launched_work import store_repeating
+from nsys2prv.pipeline.report_repeats import store_repeating
 
 REPORTS = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
 KERNEL, WINDOW = 63000006, 70000000

@@ -2,8 +2,8 @@
 
 Many programs name no range for an iteration (Megatron, most of inference), but each iteration runs the optimizer, or a
 collective of one size, or launches a graph. Where none of these repeats on every process, any kernel counts that comes
-at equal places in the order of launches (see run/repeats_by_order.py), else a collective call of MPI that does, else a
-call in which every rank waits for messages after device work. `run/repeats.py` finds what repeats in one report.
+at equal places in the order of launches (see `repeats_by_order.py`), else a collective call of MPI that does, else a
+call in which every rank waits for messages after device work. `repeats.py` finds what repeats in one report.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import polars as pl
 
-from nsys2prv.run.milestone_kinds import OF_COLLECTIVE, OF_GRAPH, OF_MPI_COLLECTIVE, OF_OPTIMIZER, OF_ORDER
-from nsys2prv.run.repeats import REPEATED_STEP
-from nsys2prv.run.repeats_by_kind import LEAST_REGULAR_SHARE
-from nsys2prv.run.repeats_by_order import COUNT_TOLERANCE, FEWEST_REPEATS, STRICT_USUAL_SHARE
+from nsys2prv.run.iterations.milestone_kinds import OF_COLLECTIVE, OF_GRAPH, OF_MPI_COLLECTIVE, OF_OPTIMIZER, OF_ORDER
+from nsys2prv.run.iterations.repeats import REPEATED_STEP
+from nsys2prv.run.iterations.repeats_by_kind import LEAST_REGULAR_SHARE
+from nsys2prv.run.iterations.repeats_by_order import COUNT_TOLERANCE, FEWEST_REPEATS, STRICT_USUAL_SHARE
 
 # A collective comes in a loop within an iteration, as in each layer of a model, if kernels come at most once for
 # FEWEST_LOOP_COLLECTIVES of them, with STRICT_USUAL_SHARE of their distances usual, and if at most

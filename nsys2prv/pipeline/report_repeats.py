@@ -1,4 +1,4 @@
-"""Device work of one report with its launches, read back from stored points: does some of it repeat regularly?"""
+"""Work of each report that repeats regularly: device work with its launches, and calls of MPI, in stored points."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from nsys2prv.pipeline.store.spill import read_combinations, read_spill
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.partial_files import replacing
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
-from nsys2prv.run.figure_window import WantedWindow
-from nsys2prv.run.milestone_kinds import CALLS_OF_MPI, LAUNCHED_WORK, OPTIMIZER, milestone_kind
-from nsys2prv.run.milestones import ReportRepeats
-from nsys2prv.run.repeats import Repeating, repeating_work
+from nsys2prv.run.iterations.milestone_kinds import CALLS_OF_MPI, LAUNCHED_WORK, OPTIMIZER, milestone_kind
+from nsys2prv.run.iterations.milestones import ReportRepeats
+from nsys2prv.run.iterations.repeats import Repeating, repeating_work
+from nsys2prv.run.iterations.window_of_interest import WantedWindow
 from nsys2prv.run.report_summary import Spill, Summary
 
 # Families of device work.

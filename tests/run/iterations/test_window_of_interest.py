@@ -12,7 +12,7 @@ from exports import MAIN, PROCESS, export
 import nsys2prv
 from nsys2prv.errors import UsageError
 from nsys2prv.run.clocks import Clock
-from nsys2prv.run.figure_window import _on_trace_clock
+from nsys2prv.run.iterations.window_of_interest import _on_trace_clock
 
 PUSH_POP = 59
 Range = tuple[int, int, str]

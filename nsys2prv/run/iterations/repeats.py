@@ -1,6 +1,6 @@
 """Work of one report that repeats regularly on a process, and its steps: from one launch of it to the next.
 
-`run/milestones.py` chooses among them the milestone by which the iterations of a run are told apart.
+`milestones.py` chooses among them the milestone by which the iterations of a run are told apart.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import polars as pl
 from nsys2prv.intervals.shortest import ends_of
 from nsys2prv.intervals.spans import Times
 from nsys2prv.model.schemas import to_schema
-from nsys2prv.run.milestone_kinds import (
+from nsys2prv.run.iterations.milestone_kinds import (
     CALLS_OF_MPI,
     OF_MESSAGE,
     OF_MPI_COLLECTIVE,
     OF_OPTIMIZER,
     OF_ORDER,
 )
-from nsys2prv.run.repeats_by_kind import work_of_kinds
-from nsys2prv.run.repeats_by_order import work_in_order
+from nsys2prv.run.iterations.repeats_by_kind import work_of_kinds
+from nsys2prv.run.iterations.repeats_by_order import work_in_order
 
 # Fewest device activities of an iteration that is found by order. Ranks wait for each other in each collective call, so
 # that a loop of one is an iteration. A call that waits for messages has device work before it.
