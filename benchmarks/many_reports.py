@@ -23,7 +23,7 @@ from make_long import make_long
 from scaling import SOURCES, remove, tell
 
 import nsys2prv
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 TIMES = 384
 

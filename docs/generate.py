@@ -29,13 +29,13 @@ from nsys2prv.families.selection import Selection, default_families
 from nsys2prv.model.event_type import EventType, NumberedBy, TypeBlock
 from nsys2prv.model.event_types import BLOCKS, EFFICIENCY_FACTOR, EVENT_TYPES, NOTHING, NVTX_NUMBER, WINDOW
 from nsys2prv.model.losses import Loss
-from nsys2prv.model.options import declarations, default_of
+from nsys2prv.model.option import declarations, default_of
 from nsys2prv.model.palette import FAMILY_BLOCKS, KIND_COLORS, OPERATION_BLOCKS, ValueBlock
 from nsys2prv.paraver.cfg import CFGS, Cfg
 from nsys2prv.paraver.cfg.hwcounters import METRIC_LABELS
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))

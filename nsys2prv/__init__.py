@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from nsys2prv.pipeline.write.trace_output import TraceOutput
     from nsys2prv.report.report import Report, open_report
     from nsys2prv.run.clocks import Alignment
-    from nsys2prv.run.options import RunOptions
+    from nsys2prv.run.run_options import RunOptions
 
 _MODULE_OF = {
     "Alignment": "nsys2prv.run.clocks",
@@ -70,7 +70,7 @@ _MODULE_OF = {
     "Question": "nsys2prv.analysis.question",
     "Recorded": "nsys2prv.database.recorded",
     "Report": "nsys2prv.report.report",
-    "RunOptions": "nsys2prv.run.options",
+    "RunOptions": "nsys2prv.run.run_options",
     "Selection": "nsys2prv.families.selection",
     "Settings": "nsys2prv.commands.batch.jobs",
     "Trace": "nsys2prv.paraver.reader",

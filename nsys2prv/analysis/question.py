@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from nsys2prv.model.metric_names import TENSOR
-from nsys2prv.model.options import Option, declared, documented
+from nsys2prv.model.option import Option, declared, documented
 
 if TYPE_CHECKING:
     from nsys2prv.analysis.efficiency import NcclAs

@@ -12,7 +12,7 @@ from nsys2prv.cli.options import INPUTS, SectionedCommand, format_option, group_
 from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.cli.text_table import aligned
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.run.clocks import Alignment

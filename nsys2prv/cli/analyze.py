@@ -18,7 +18,7 @@ from nsys2prv.cli.sections import SECTIONS, sections_named
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.analysis.analysis_record import Analysis

@@ -14,7 +14,7 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.model.units import bytes_text
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import SUMMARY_OPTION, TraceOutput
-from nsys2prv.run.options import NCU_OPTION, RunOptions
+from nsys2prv.run.run_options import NCU_OPTION, RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.commands.batch.batch import Attempt, BatchResult

@@ -15,7 +15,7 @@ from nsys2prv.cli.output_file import file_option, force_option, write_text
 from nsys2prv.database.recorded import Recorded
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
-from nsys2prv.run.options import NCU_OPTION, RunOptions
+from nsys2prv.run.run_options import NCU_OPTION, RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.analysis.compare.comparison import Comparison

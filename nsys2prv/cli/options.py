@@ -1,7 +1,7 @@
 """Options that commands share, and the groups of parameters that their values make.
 
 An option of several commands is declared as an `Option` beside the field that it sets: in `families/selection.py`,
-`run/options.py`, `pipeline/workers/execution.py` or `pipeline/write/trace_output.py`. That of one command is in its
+`run/run_options.py`, `pipeline/workers/execution.py` or `pipeline/write/trace_output.py`. That of one command is in its
 module in `cli/`.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from nsys2prv.model.options import Group, Option, declarations
+from nsys2prv.model.option import Group, Option, declarations
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

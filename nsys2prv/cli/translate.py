@@ -22,7 +22,7 @@ from nsys2prv.cli.options import (
 from nsys2prv.families.selection import Selection
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 
 @click.command("translate", cls=SectionedCommand)

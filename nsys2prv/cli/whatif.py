@@ -12,7 +12,7 @@ from nsys2prv.cli.json_form import say_json
 from nsys2prv.cli.options import INPUTS, SectionedCommand, format_option, group_of, group_options, option
 from nsys2prv.families.selection import STATES_OPTION, Selection
 from nsys2prv.pipeline.workers.execution import QUIET_OPTION, Execution
-from nsys2prv.run.options import NCU_OPTION, RunOptions
+from nsys2prv.run.run_options import NCU_OPTION, RunOptions
 
 
 @click.command("whatif", cls=SectionedCommand)

@@ -13,8 +13,8 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.run.clocks import Alignment
 from nsys2prv.run.clocks import align as align_clocks
 from nsys2prv.run.hosts import find_hosts, unused_hosts
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.ranks import report_ranks
+from nsys2prv.run.run_options import RunOptions
 from nsys2prv.run.separate_runs import check_one_run
 
 

@@ -36,8 +36,8 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.write.files import scratch
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan, make_plan
+from nsys2prv.run.run_options import RunOptions
 
 # Families whose intervals an analysis reads.
 ANALYZED = (*GATHERED, EVENT_WAITS.name)

@@ -16,7 +16,7 @@ from nsys2prv.database.recorded import LAST, Recorded
 from nsys2prv.families.selection import Selection
 from nsys2prv.model.words import few
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 Inputs = Sequence[Path | str] | Path | str
 

@@ -12,7 +12,7 @@ from nsys2prv.commands.load import EVERY_METRIC, LoadedRun, load
 from nsys2prv.families.metrics.gpu_metrics import FAMILY as GPU_METRICS
 from nsys2prv.families.selection import Selection, default_families
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 # Families whose events are in frames.
 IN_FRAMES = (*ANALYZED, GPU_METRICS.name)

@@ -17,9 +17,9 @@ from nsys2prv.model.limits import Limits
 from nsys2prv.pipeline.workers.input_size import input_size
 from nsys2prv.report.report import open_report
 from nsys2prv.run.named_ranges import span_of_range
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.run_options import RunOptions
 
 
 def families_to_draw(chosen: tuple[str, ...], summaries: Sequence[Summary]) -> tuple[str, ...]:

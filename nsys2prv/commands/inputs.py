@@ -13,7 +13,7 @@ from nsys2prv.analysis.findings.finding import RUN
 from nsys2prv.errors import ReportError
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.report.discover import find_reports, is_folder_of_reports, listed, without_ending
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.report.ncu.profile import Profile

@@ -35,7 +35,7 @@ from nsys2prv.model.whole_file import write_whole
 from nsys2prv.page.page import page
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 # The part of metric names that matches all of them.
 EVERY_METRIC = ("",)

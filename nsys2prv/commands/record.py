@@ -12,9 +12,9 @@ from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.inputs import run_name
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import Selection
-from nsys2prv.model.options import spelled
+from nsys2prv.model.option import spelled
 from nsys2prv.pipeline.workers.execution import Execution
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.database.recorded import Recorded

@@ -33,7 +33,7 @@ from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.pipeline.write.side_files import side_files
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.forecast import check_size, forecast, trace_size
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 
 def translate(

@@ -28,8 +28,8 @@ from nsys2prv.pipeline.workers.maps import Workers
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.run.iterations.steady import BUILT_IN_WINDOWS
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import ChosenTime, Plan, make_plan
+from nsys2prv.run.run_options import RunOptions
 
 if TYPE_CHECKING:
     from nsys2prv.commands.whole_run import WholeRun

@@ -20,7 +20,7 @@ from nsys2prv.families.selection import Selection
 from nsys2prv.model.metric_names import TENSOR
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.polars_thread import on_polars_thread
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 # Busy hosts may hide what other changes gain.
 NO_HOST_WORK = parse_change("host=0")

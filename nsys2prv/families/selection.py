@@ -12,7 +12,7 @@ from pathlib import Path
 
 from nsys2prv.errors import UsageError
 from nsys2prv.intervals.reduction_options import UNREDUCED, Reduction
-from nsys2prv.model.options import Option, declared, documented
+from nsys2prv.model.option import Option, declared, documented
 from nsys2prv.model.quantities import parse_span, parse_time
 from nsys2prv.model.words import did_you_mean
 

@@ -34,10 +34,10 @@ from nsys2prv.run.matching.communicators import Communicators, find_communicator
 from nsys2prv.run.merged_samples import edge_samples, sampled_places
 from nsys2prv.run.numbering import MAX_TEXTS, Numbering, domain_of, number_labels
 from nsys2prv.run.objects import Objects, build_objects
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.places import RowDecisions
 from nsys2prv.run.report_summary import Summary
 from nsys2prv.run.run_lines import run_lines
+from nsys2prv.run.run_options import RunOptions
 from nsys2prv.run.separate_runs import check_one_run
 from nsys2prv.run.tasks import Task, find_tasks, known_ranks, rank_warnings, ranks_by_report
 from nsys2prv.run.trace_rows import NO_ROW

@@ -11,7 +11,7 @@ from analysis_cases import SAMPLES, SHARED, Analysed, Find
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 
 @pytest.fixture(scope="session")

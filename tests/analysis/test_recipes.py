@@ -25,7 +25,7 @@ from nsys2prv.analysis.interval_frames import covered
 from nsys2prv.analysis.question import Question
 from nsys2prv.families.registry import DEFAULT_FAMILIES
 from nsys2prv.intervals.spans import Spans, intersection, one_span, time_in, union
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 pytestmark = pytest.mark.shared
 

@@ -16,7 +16,7 @@ from nsys2prv import Selection
 from nsys2prv.analysis.analyze_run import analyze_run
 from nsys2prv.analysis.frames import TEXT, restricted
 from nsys2prv.analysis.question import Question
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 OTHER_METRICS = "UPDATE TARGET_INFO_GPU_METRICS SET metricName = replace(metricName, 'Tensor Active', 'Other')"
 # The first event of the run is of a family that analysis makes nothing of.

@@ -13,7 +13,7 @@ from runs import SAMPLES, records
 import nsys2prv
 from nsys2prv.cli.main import cli
 from nsys2prv.errors import UsageError
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 PROMISED = {"name", "host", "rank", "method", "offset_ns", "slope_ppm", "anchors", "residual_median_ns"} | {
     "residual_p95_ns",

@@ -19,10 +19,10 @@ from nsys2prv.commands.batch.jobs import Settings
 from nsys2prv.errors import UsageError
 from nsys2prv.families.selection import Selection, default_families
 from nsys2prv.intervals.reduction_options import Reduction
-from nsys2prv.model.options import declarations, spelled
+from nsys2prv.model.option import declarations, spelled
 from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.write.trace_output import TraceOutput
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 GROUPS: tuple[type, ...] = (Selection, RunOptions, Execution, TraceOutput, Question)
 

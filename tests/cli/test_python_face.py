@@ -11,7 +11,7 @@ import pytest
 
 import nsys2prv
 from nsys2prv.cli.main import COMMANDS, cli
-from nsys2prv.model.options import declarations
+from nsys2prv.model.option import declarations
 
 GROUPS = (nsys2prv.Selection, nsys2prv.RunOptions, nsys2prv.Execution, nsys2prv.TraceOutput, nsys2prv.Question)
 # Command -> its call, where the name is another.

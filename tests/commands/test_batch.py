@@ -31,7 +31,7 @@ from nsys2prv.pipeline.workers.execution import Execution
 from nsys2prv.pipeline.workers.partial_files import held, sweep
 from nsys2prv.pipeline.workers.pool import pool
 from nsys2prv.pipeline.write.trace_output import TraceOutput
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 KILLING = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "kill_batch.py"))
 ONLY = nsys2prv.Selection(("cuda_api", "kernels", "mpi", "nvtx"))

@@ -19,8 +19,8 @@ from nsys2prv.pipeline.encode.bundles import merge_reports
 from nsys2prv.pipeline.encode.encode import WindowCounts
 from nsys2prv.pipeline.encode.encoding_input import Bundles
 from nsys2prv.pipeline.workers.maps import Workers
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Spill
+from nsys2prv.run.run_options import RunOptions
 
 # Many windows, and a bundle of each report.
 BUNDLED = Limits(window_points=1_000, window_spills=0, bundle_spills=1)

@@ -22,8 +22,8 @@ from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
 from nsys2prv.pipeline.extract import parts
 from nsys2prv.pipeline.extract.parts import divided
 from nsys2prv.pipeline.workers.input_size import input_size
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.run_options import RunOptions
 
 NCU = Path(__file__).parents[1] / "data" / "ncu"
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))

@@ -31,7 +31,7 @@ from nsys2prv.report.declaration import Table
 from nsys2prv.report.report import Report, open_report
 from nsys2prv.report.slicing import block_index, slices
 from nsys2prv.report.slicing.slices import divide
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 SMALL = Limits(slice_bytes=700_000, whole_bytes=0, piece_bytes=100_000)
 EVERYTHING = nsys2prv.Selection(tuple(f.name for f in FAMILIES))

@@ -14,7 +14,7 @@ import pytest
 from nsys2prv.commands.align import align
 from nsys2prv.run.clocks import Alignment, ReportClock
 from nsys2prv.run.clocks.sharing import disagreeing
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 SHARED = Path(__file__).parents[3] / "shared" / "reports"
 SAMPLES = Path(__file__).parents[2] / "sample_reports"

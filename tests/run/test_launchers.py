@@ -19,8 +19,8 @@ from nsys2prv.commands.inspect import inspect
 from nsys2prv.report.identity import Process
 from nsys2prv.run import tasks
 from nsys2prv.run.hosts import find_hosts
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.ranks import launched_ranks, numbered_ranks
+from nsys2prv.run.run_options import RunOptions
 
 SRUN_ONE_TORCHRUN_A_NODE = [(f"SLURM_PROCID={n // 2}", f"RANK={n}") for n in range(4)]
 

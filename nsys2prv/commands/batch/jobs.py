@@ -25,7 +25,7 @@ from nsys2prv.pipeline.workers.pool import pool
 from nsys2prv.pipeline.workers.worker_map import default_jobs, worker_map
 from nsys2prv.pipeline.write.trace_output import TraceOutput
 from nsys2prv.report.nsys import find_nsys
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 # The error of a run whose process was killed.
 RUN_KILLED = "its process was killed, perhaps for lack of memory; translate it alone for the full message"

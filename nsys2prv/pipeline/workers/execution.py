@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from nsys2prv.model.limits import DEFAULT_LIMITS, Limits
-from nsys2prv.model.options import Option, declared, documented
+from nsys2prv.model.option import Option, declared, documented
 from nsys2prv.model.quantities import parse_size
 
 NSYS_OPTION = Option(

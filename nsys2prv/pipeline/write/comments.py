@@ -10,15 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nsys2prv.errors import ReportError
 from nsys2prv.families.selection import Selection
-from nsys2prv.model.options import spelled
+from nsys2prv.model.option import spelled
 from nsys2prv.model.version import VERSION
 from nsys2prv.paraver.labels import clean
 from nsys2prv.pipeline.write.redact import Redaction
 from nsys2prv.pipeline.write.trace_output import PUBLIC_TYPES_OPTION
 from nsys2prv.run.clocks.alignment import ReportClock
-from nsys2prv.run.options import RunOptions
 from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
+from nsys2prv.run.run_options import RunOptions
 
 
 def comment_text(

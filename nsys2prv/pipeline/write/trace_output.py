@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from nsys2prv.model.limits import DEFAULT_LIMITS
-from nsys2prv.model.options import Option, declared, documented
+from nsys2prv.model.option import Option, declared, documented
 from nsys2prv.model.quantities import parse_size
 
 COMPRESS_OPTION = Option(

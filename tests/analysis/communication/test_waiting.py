@@ -30,7 +30,7 @@ from nsys2prv.commands.analyze import analyze
 from nsys2prv.commands.whatif import what_if
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.clocks.alignment import Align
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 TRUTH: dict[str, Callable[[list[Path]], list[Activity]]] = {
     "gpt-ddp": nccl,

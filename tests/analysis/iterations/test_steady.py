@@ -23,7 +23,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.run.iterations.steady import DEVICE, ITERATION_PART, TRACE, Window, startup_length, steady_window
 from nsys2prv.run.iterations.steady import STEADY as STEADY_WINDOW
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 
 def steady(run: Run, pattern: str = "step #") -> Window:

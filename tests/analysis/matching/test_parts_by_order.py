@@ -15,7 +15,7 @@ from nsys2prv.analysis.matching.parts_by_order import parts_by_order
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.model.frames import COLLECTIVE, RECEIVE, SEND
-from nsys2prv.run.options import RunOptions
+from nsys2prv.run.run_options import RunOptions
 
 US, STEP = 1_000, 1_000_000
 NONE = pl.DataFrame(schema=PART)

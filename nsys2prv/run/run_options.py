@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nsys2prv.errors import UsageError
-from nsys2prv.model.options import Option, declared, documented
+from nsys2prv.model.option import Option, declared, documented
 
 if TYPE_CHECKING:
     from nsys2prv.report.ncu.profile import ProfileFile
