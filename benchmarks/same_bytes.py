@@ -172,7 +172,7 @@ class Side(NamedTuple):
             command = [str(runner)]
         command += ["translate", *case.reports, *case.options, "--output", "trace", "--quiet"]
         # The steady window became the default later than the first version that is compared.
-        if Path(self.checkout, "nsys2prv", "run", "steady.py").exists():
+        if any(Path(self.checkout, "nsys2prv", "run").rglob("steady.py")):
             command += ["--window", "device"]
         try:
             done = self._run(command, folder)
