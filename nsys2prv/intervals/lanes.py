@@ -185,7 +185,7 @@ def _before_held(group: Indices, start: Times, held: LanedIntervals) -> Mask:
     return before
 
 
-def settled(group: Indices, start: Times, end: Times, going_on: Mask, until: int) -> Mask:
+def keep_lanes(group: Indices, start: Times, end: Times, going_on: Mask, until: int) -> Mask:
     """Mark intervals that keep their lanes whatever later slices hold, which begin at `until` (ns) or after.
 
     `going_on`: those whose end may yet grow; they are not settled, and hold what lies within them. Intervals that

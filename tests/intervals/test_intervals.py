@@ -182,7 +182,7 @@ def test_what_is_settled_keeps_its_lanes_whatever_comes_later(
     going_on = np.array([grows for grows, _ in growth[: len(start)]], dtype=bool) & ~new
     later = np.where(going_on & (np.array([by for _, by in growth[: len(start)]]) > 0), np.maximum(end, until + 1), end)
     settled = np.zeros(len(start), dtype=bool)
-    settled[~new] = lanes.settled(group[~new], start[~new], end[~new], going_on[~new], until)
+    settled[~new] = lanes.keep_lanes(group[~new], start[~new], end[~new], going_on[~new], until)
     whole = lanes.crossing_lanes(group, start, later)
     alone = lanes.crossing_lanes(group[settled], start[settled], end[settled])
     assert not (settled & going_on).any()
@@ -193,5 +193,5 @@ def test_what_is_held_by_what_goes_on_is_settled_and_what_it_may_cross_is_not() 
     # Held; begun before; after the end so far of what goes on; of another group.
     group, start, end = np.array([[0, 10, 50], [0, 12, 14], [0, 8, 11], [0, 52, 55], [1, 8, 11]]).T
     going_on = np.array([True, False, False, False, False])
-    assert lanes.settled(group, start, end, going_on, 100).tolist() == [False, True, False, False, True]
-    assert lanes.settled(group, start, end, going_on, 13).tolist() == [False, False, False, False, True]
+    assert lanes.keep_lanes(group, start, end, going_on, 100).tolist() == [False, True, False, False, True]
+    assert lanes.keep_lanes(group, start, end, going_on, 13).tolist() == [False, False, False, False, True]

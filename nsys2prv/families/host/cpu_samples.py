@@ -11,13 +11,13 @@ from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import CPU_CALLERS, CPU_SAMPLE
 from nsys2prv.report import schema
 
-# By depth in the stack.
-FRAMES = (CPU_SAMPLE, *CPU_CALLERS)
+# Event types by depth in the stack.
+BY_DEPTH = (CPU_SAMPLE, *CPU_CALLERS)
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
     samples = on_threads(source, source.table(schema.CPU_SAMPLES))
-    labels = stack_labels(source, samples["id"], source.table(schema.CPU_STACKS), dict(enumerate(FRAMES)))
+    labels = stack_labels(source, samples["id"], source.table(schema.CPU_STACKS), dict(enumerate(BY_DEPTH)))
     instants = samples.with_columns(end=pl.col("start") + 1, slot=source.slot(CPU_SAMPLE.key))
     frame = pl.concat([instants, labels.rename({CPU_SAMPLE.key: "value"})], how="horizontal")
     yield source.thread_intervals(frame, tuple(t.key for t in CPU_CALLERS))
@@ -28,7 +28,7 @@ FAMILY = Family(
     title="CPU samples with call stacks",
     draws=(schema.CPU_SAMPLES,),
     reads={schema.CPU_SAMPLES: ("id", "start", "globalTid"), schema.CPU_STACKS: COLUMNS},
-    emits=FRAMES,
+    emits=BY_DEPTH,
     frames=_frames,
     makes_rows=False,
     default=False,

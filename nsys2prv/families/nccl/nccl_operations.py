@@ -24,7 +24,7 @@ from nsys2prv.families.nvtx_counts import nvtx_counts
 from nsys2prv.families.nvtx_events import NVTX_READS
 from nsys2prv.families.payloads import UNREAD
 from nsys2prv.families.source import CLOCK_SLACK, Source, after
-from nsys2prv.intervals.lanes import lanes, settled
+from nsys2prv.intervals.lanes import keep_lanes, lanes
 from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import frames
 from nsys2prv.model import nccl_operation_types as types
@@ -35,7 +35,6 @@ from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.report import schema
-from nsys2prv.report.report import Report
 
 _KEYS = tuple(t.key for t in types.DEVICE_OPERATION_ATTRIBUTES)
 _OF_KERNEL = ("place", "stream", "began", "ended", "device")
@@ -115,7 +114,7 @@ def _whole_rows(operations: pl.DataFrame, over: pl.Series, until: int) -> pl.Ser
     of_kernel = operations["stream"].is_not_null()
     own = operations.filter(of_kernel)
     group, start, end = _spans(own, own["stream"])
-    keeps = settled(group, start, end, ~over.filter(of_kernel).to_numpy(), until)
+    keeps = keep_lanes(group, start, end, ~over.filter(of_kernel).to_numpy(), until)
     found = np.zeros(operations.height, dtype=np.bool_)
     found[of_kernel.to_numpy()] = keeps
     return pl.Series(found)
@@ -222,11 +221,6 @@ def _valued(source: Source, operations: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _count(report: Report) -> int:
-    """Count the rows of operations."""
-    return nvtx_counts(report).operations
-
-
 FAMILY = Family(
     name="nccl_operations",
     title="NCCL operations on the device (advanced tracing)",
@@ -235,7 +229,7 @@ FAMILY = Family(
     emits=(types.NCCL_DEVICE_OPERATION, *types.DEVICE_OPERATION_ATTRIBUTES),
     frames=_frames,
     state=UnfinishedOperations,
-    count=_count,
+    count=lambda report: nvtx_counts(report).operations,
     makes_rows=False,
     seen=False,
     sliced=True,

@@ -21,7 +21,7 @@ from nsys2prv.families.nvtx.numbered_ranges import with_slice
 from nsys2prv.families.nvtx.nvtx import closed_ranges
 from nsys2prv.families.nvtx_events import NVTX_READS
 from nsys2prv.families.source import CLOCK_SLACK, Source, after
-from nsys2prv.intervals.lanes import crossing_lanes, settled
+from nsys2prv.intervals.lanes import crossing_lanes, keep_lanes
 from nsys2prv.intervals.nesting import NO_INTERVAL, innermost, nesting
 from nsys2prv.intervals.shortest import end_of, ends_of
 from nsys2prv.model import event_types as types
@@ -213,7 +213,7 @@ def _settled(source: Source, events: pl.DataFrame, found: pl.DataFrame) -> pl.Se
     going_on = found["number"].is_in(open_ranges.implode()).to_numpy()
     group = found["place"].cast(pl.Int64).to_numpy() << 16 | found["slot"].cast(pl.Int64).to_numpy()
     start, end = found["start"].to_numpy(), found["end"].to_numpy()
-    return pl.Series(settled(group, start, ends_of(start, end), going_on, source.slice.until - CLOCK_SLACK))
+    return pl.Series(keep_lanes(group, start, ends_of(start, end), going_on, source.slice.until - CLOCK_SLACK))
 
 
 def _intervals(source: Source, found: pl.DataFrame) -> Frames[None]:

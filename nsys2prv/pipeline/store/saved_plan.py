@@ -12,14 +12,14 @@ from nsys2prv.run.plan import Plan
 from nsys2prv.run.report_summary import Summary
 
 # Fields of a summary that workers read; of its labels they read only communicators.
-_READ = ("slots", "spills", "members", "labels")
+_FIELDS_READ = ("slots", "spills", "members", "labels")
 
 
 def for_workers(plan: Plan) -> Plan:
     """Return the plan without data that only planning reads: it would take 0.15 MB a report in each worker."""
     first = plan.summaries[0]
     # The first report's value of each field: reports share it, which saves memory in workers.
-    unread = {field: getattr(first, field) for field in Summary._fields if field not in _READ}
+    unread = {field: getattr(first, field) for field in Summary._fields if field not in _FIELDS_READ}
     communicators = frozenset(COMMUNICATOR_BESIDE.values())
     labels = [{k: texts for k, texts in s.labels.items() if k in communicators} for s in plan.summaries]
     read = (s._replace(**unread, labels=own) for s, own in zip(plan.summaries, labels, strict=True))
@@ -42,7 +42,7 @@ def save(value: object, path: Path) -> None:
         raise not_written(path.parent, error) from None
 
 
-_read: dict[tuple[Path, int], Any] = {}
+_kept: dict[tuple[Path, int], Any] = {}
 
 
 def read_saved(path: Path) -> Any:
@@ -51,7 +51,7 @@ def read_saved(path: Path) -> Any:
     A Dask worker outlives the translation: the time of the file tells a later file of the same path from it.
     """
     key = path, path.stat().st_mtime_ns
-    if key not in _read:
-        _read.clear()
-        _read[key] = pickle.loads(path.read_bytes())
-    return _read[key]
+    if key not in _kept:
+        _kept.clear()
+        _kept[key] = pickle.loads(path.read_bytes())
+    return _kept[key]

@@ -15,7 +15,7 @@ from nsys2prv.run.clocks.clock import Clock
 from nsys2prv.run.clocks.fit import STEEPEST_RATE, Fit, fit
 from nsys2prv.run.clocks.observations import shared_anchors
 from nsys2prv.run.clocks.offsets import Offsets, given_for, unused_offsets
-from nsys2prv.run.clocks.quality import corrected, residuals, violations
+from nsys2prv.run.clocks.quality import on_clocks, residuals, violations
 from nsys2prv.run.clocks.sharing import disagreeing
 from nsys2prv.run.clocks.stated import stated_clocks, unstated_clocks
 from nsys2prv.run.clocks.steps import describe
@@ -134,7 +134,7 @@ def align(summaries: Sequence[Summary], hosts: Sequence[Host], how: Align, offse
         clocks, bounds, components = _fitted(anchors, stated, units, how, warnings)
     else:
         clocks = stated
-    after = corrected(anchors, stated, clocks)
+    after = on_clocks(anchors, stated, clocks)
     left = residuals(after)
     reports = _reports(summaries, host_of, stated, clocks, bounds, anchors, after, left)
     if fits or offsets is not None:

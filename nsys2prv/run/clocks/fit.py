@@ -50,9 +50,9 @@ class Fit(NamedTuple):
 
 
 def fit(anchors: pl.DataFrame, units: int, kinds: Sequence[str]) -> Fit:
-    """Fit the units' clocks to the anchors of `observations.gather`, with the `epoch` of each anchor's unit (UTC ns).
+    """Fit the units' clocks to shared anchors (see `observations.shared_anchors`).
 
-    `kinds`: the kinds that count as collectives.
+    They also have `unit`, and its `epoch` (UTC ns). `kinds`: the kinds that count as collectives.
     """
     pairs, limits = _observe(anchors, kinds)
     jumps = attribute(_steps(pairs))

@@ -57,7 +57,7 @@ def shared_anchors(anchors: Sequence[pl.DataFrame], clocks: Sequence[Clock]) -> 
 def by_unit(anchors: pl.DataFrame, kinds: Sequence[str]) -> pl.DataFrame:
     """Reduce operations to units: group, operation, unit, first end and last start, and the unit's epoch.
 
-    `anchors`: of gather, with the `unit` of each report and its `epoch` (ns).
+    `anchors`: of shared_anchors, with the `unit` of each report and its `epoch` (ns).
     """
     chosen = anchors.filter(pl.col("kind").is_in(kinds))
     return chosen.group_by("group", "operation", "unit").agg(

@@ -10,8 +10,8 @@ import polars as pl
 from nsys2prv.run.clocks.clock import Clock
 
 
-def corrected(anchors: pl.DataFrame, stated: Sequence[Clock], clocks: Sequence[Clock]) -> pl.DataFrame:
-    """Convert anchors of `observations.gather` from the stated clocks to the given ones."""
+def on_clocks(anchors: pl.DataFrame, stated: Sequence[Clock], clocks: Sequence[Clock]) -> pl.DataFrame:
+    """Convert shared anchors (see `observations.shared_anchors`) from the stated clocks to the given ones."""
     slope = pl.Series([c.slope - 1 for c in clocks], dtype=pl.Float64)
     offset = pl.Series([c.offset - s.offset for c, s in zip(clocks, stated, strict=True)], dtype=pl.Int64)
     own = anchors["report"].to_numpy()

@@ -15,7 +15,7 @@ _LATER = {"communicator": pl.String(), "report": pl.Int64(), "later": pl.Int64()
 
 
 def renumbered(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return anchors (of `observations.gather`) with the numbers of the report that has most of each communicator.
+    """Return anchors of all reports with the numbers of the report that has most of each communicator.
 
     All ranks leave a collective at nearly the same moment. With the right numbers the ends on two reports differ by
     what their clocks do, which hardly varies; with wrong ones they vary as the operations follow each other.
