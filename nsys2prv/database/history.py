@@ -28,29 +28,26 @@ class History(NamedTuple):
         return {"runs": texts.to_dicts()}
 
     def as_svg(self) -> str:
-        """Return a plot of iteration times and efficiencies over the runs as SVG, a panel a program."""
-        return plot_svg(self.runs)
-
-
-def plot_svg(runs: pl.DataFrame) -> str:
-    """Draw HISTORY: a panel a program, with the iteration time and the parallel efficiency of each run in order."""
-    programs = runs.group_by("program").len().sort("len", "program", descending=[True, False])["program"].to_list()
-    parts = [
-        _panel(runs.filter(pl.col("program") == program).tail(RUNS), program, n * PANEL)
-        for n, program in enumerate(programs[:PANELS])
-    ]
-    height = max(len(parts), 1) * PANEL + 20
-    more = f"and {len(programs) - PANELS} more programs; --program chooses" if len(programs) > PANELS else ""
-    note = more if programs else "No runs are recorded."
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif"'
-            ' font-size="12"><rect width="100%" height="100%" fill="white"/>',
-            *parts,
-            f'<text x="{LEFT}" y="{height - 6}">{note}</text>',
-            "</svg>\n",
+        """Draw the iteration time and the parallel efficiency of each run in order, a panel a program, as SVG."""
+        programs = (
+            self.runs.group_by("program").len().sort("len", "program", descending=[True, False])["program"].to_list()
+        )
+        parts = [
+            _panel(self.runs.filter(pl.col("program") == program).tail(RUNS), program, n * PANEL)
+            for n, program in enumerate(programs[:PANELS])
         ]
-    )
+        height = max(len(parts), 1) * PANEL + 20
+        more = f"and {len(programs) - PANELS} more programs; --program chooses" if len(programs) > PANELS else ""
+        note = more if programs else "No runs are recorded."
+        return "\n".join(
+            [
+                f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" font-family="sans-serif"'
+                ' font-size="12"><rect width="100%" height="100%" fill="white"/>',
+                *parts,
+                f'<text x="{LEFT}" y="{height - 6}">{note}</text>',
+                "</svg>\n",
+            ]
+        )
 
 
 def _panel(runs: pl.DataFrame, program: str, top: int) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -191,13 +191,9 @@ def _rule(table: Mapping[str, Any], untried: bool) -> ClassRule:
     if not patterns:
         raise ValueError("needs a regex in 'short', in 'demangled', or in both")
     template = _template(table.get("class"))
-    groups: dict[str, tuple[tuple[str, str], ...]] = {}
-    for column, regexes in patterns.items():
-        for regex in regexes:
-            if untried:
-                _compile(column, regex)
-            for group in _groups(regex):
-                groups[group] = (*groups.get(group, ()), (column, regex))
+    if untried:
+        _compile(patterns)
+    groups = _captures(patterns)
     for part in template:
         if not isinstance(part, str) and part[0] not in groups:
             raise ValueError(f"no regex has a group (?P<{part[0]}>...)")
@@ -247,15 +243,21 @@ def _of_ascii(regex: str) -> str:
     return re.sub(r"\\(.)", lambda escaped: _ASCII.get(escaped[1], escaped[0]), regex)
 
 
-def _groups(regex: str) -> list[str]:
-    """Return the names of a regex' groups."""
-    return re.findall(r"\(\?P?<([A-Za-z_]\w*)>", regex)
+def _captures(patterns: Mapping[str, Sequence[str]]) -> dict[str, tuple[tuple[str, str], ...]]:
+    """Return by the name of each group the columns and regexes that capture it."""
+    groups: dict[str, tuple[tuple[str, str], ...]] = {}
+    for column, regexes in patterns.items():
+        for regex in regexes:
+            for group in re.findall(r"\(\?P?<([A-Za-z_]\w*)>", regex):
+                groups[group] = (*groups.get(group, ()), (column, regex))
+    return groups
 
 
-def _compile(column: str, regex: str) -> None:
-    """Compile a regex with the engine that will run it. Raises ValueError with the cause."""
-    try:
-        pl.select(pl.lit("").str.extract_groups(regex))
-    except pl.exceptions.ComputeError as error:
-        causes = [line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: ")]
-        raise ValueError(f"regex {regex!r} in {column!r}: {causes[0] if causes else 'not a regex'}") from error
+def _compile(patterns: Mapping[str, Sequence[str]]) -> None:
+    """Compile regexes with the engine that will run them. Raises ValueError with the cause."""
+    for column, regex in ((column, regex) for column, regexes in patterns.items() for regex in regexes):
+        try:
+            pl.select(pl.lit("").str.extract_groups(regex))
+        except pl.exceptions.ComputeError as error:
+            causes = [line.removeprefix("error: ") for line in str(error).splitlines() if line.startswith("error: ")]
+            raise ValueError(f"regex {regex!r} in {column!r}: {causes[0] if causes else 'not a regex'}") from error

@@ -90,9 +90,14 @@ class Places:
         return self._ids(map(_thread, tids.to_list())).gather(at)
 
     def streams(self, rows: pl.DataFrame) -> pl.Series:
-        """Number streams by (globalPid, deviceId, contextId, streamId)."""
+        """Number streams by (globalPid, deviceId, contextId, streamId); a process or context that is missing is 0."""
         return self._of_rows(
-            rows.select(pl.col("globalPid", "deviceId", "contextId", "streamId").cast(pl.Int64)),
+            rows.select(
+                pl.col("globalPid").cast(pl.Int64).fill_null(0),
+                pl.col("deviceId").cast(pl.Int64),
+                pl.col("contextId").cast(pl.Int64).fill_null(0),
+                pl.col("streamId").cast(pl.Int64),
+            ),
             lambda pid, device, context, stream: Place(STREAM, pid, None, device, context, stream),
         )
 

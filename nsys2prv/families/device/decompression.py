@@ -12,7 +12,7 @@ from nsys2prv.report import schema
 
 
 def _frames(source: Source, state: None) -> Frames[None]:
-    batches = source.table(schema.DECOMPRESSION).with_columns(pl.col("globalPid", "contextId").fill_null(0))
+    batches = source.table(schema.DECOMPRESSION)
     frame = batches.with_columns(
         source.places.streams(batches).alias("place"),
         pl.col("sourceBytes").alias(DECOMPRESSED_BYTES.key),

@@ -17,7 +17,7 @@ NODE, LAUNCHED = 1, 2
 
 def _frames(source: Source, state: None) -> Frames[None]:
     yield call_intervals(source, [schema.HOST_CALLBACKS], HOST_CALLBACK)
-    waits = source.table(schema.HOST_NODES).with_columns(pl.col("globalPid", "contextId").fill_null(0))
+    waits = source.table(schema.HOST_NODES)
     frame = waits.with_columns(
         source.places.streams(waits).alias("place"),
         slot=source.slot(HOST_WORK.key),

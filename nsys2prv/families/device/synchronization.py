@@ -45,7 +45,7 @@ def names_event() -> pl.Expr:
 def _wait_calls(source: Source, records: pl.DataFrame) -> WaitCalls:
     """Return the records in which a host thread waits for a stream or a context."""
     kinds = {STREAM_SYNCHRONIZE: HOST_WAIT_STREAM, CONTEXT_SYNCHRONIZE: HOST_WAIT_CONTEXT}
-    waits = records.filter(pl.col("kind").is_in(list(kinds))).with_columns(pl.col("contextId").fill_null(0))
+    waits = records.filter(pl.col("kind").is_in(list(kinds)))
     placed = waits.with_columns(
         source.places.threads(waits["globalTid"]).alias("place"), source.places.streams(waits).alias("stream")
     )

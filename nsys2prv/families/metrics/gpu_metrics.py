@@ -13,7 +13,6 @@ from nsys2prv.families.source import Source
 from nsys2prv.model.event_types import GPU_METRIC, METRICS_SAMPLED
 from nsys2prv.model.frames import Samples
 from nsys2prv.report import schema
-from nsys2prv.report.report import Report
 
 # The GPU, by its host's number, in the low bits of typeId.
 GPU_BITS = 0xFF
@@ -120,10 +119,6 @@ def _joined(rows: pl.DataFrame, names: dict[int, str]) -> pl.DataFrame:
     return pl.DataFrame([times["time"], *columns])
 
 
-def _count(report: Report) -> int:
-    return report.rows(schema.METRICS) + count_generic(report)
-
-
 FAMILY = Family(
     name="gpu_metrics",
     title="GPU metrics",
@@ -136,7 +131,7 @@ FAMILY = Family(
     emits=(GPU_METRIC, METRICS_SAMPLED),
     frames=_frames,
     state=SampledGpus,
-    count=_count,
+    count=lambda report: report.rows(schema.METRICS) + count_generic(report),
     makes_rows=False,
     public=("gpu_metrics",),
     sliced=True,

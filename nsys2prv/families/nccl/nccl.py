@@ -45,7 +45,6 @@ from nsys2prv.model.line_tags import NCCL_TAG
 from nsys2prv.model.losses import Loss
 from nsys2prv.model.schemas import to_schema
 from nsys2prv.report import schema
-from nsys2prv.report.report import Report
 
 PAYLOAD = {
     types.NCCL_COMMUNICATOR.key: "communicator",
@@ -237,11 +236,6 @@ def _ends(source: Source, kernels: pl.DataFrame, calls: pl.DataFrame, members: p
     return OperationEnds(to_schema(ends, frames.OPERATION_END))
 
 
-def _count(report: Report) -> int:
-    """Count NCCL kernels and calls."""
-    return count_kernels(report, nccl=True) + nvtx_counts(report).calls
-
-
 FAMILY = Family(
     name="nccl",
     title="NCCL calls and kernels",
@@ -255,7 +249,7 @@ FAMILY = Family(
     ),
     frames=_frames,
     state=NcclState,
-    count=_count,
+    count=lambda report: count_kernels(report, nccl=True) + nvtx_counts(report).calls,
     public=("nccl",),
     sliced=True,
     anchors=True,

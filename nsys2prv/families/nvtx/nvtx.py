@@ -19,7 +19,6 @@ from nsys2prv.model.event_type import EventType
 from nsys2prv.model.frames import Intervals
 from nsys2prv.model.losses import Loss
 from nsys2prv.report import schema
-from nsys2prv.report.report import Report
 
 RGB = 0xFFFFFF
 _PAYLOADS = ("int64Value", "uint64Value", "int32Value", "uint32Value", "doubleValue", "floatValue")
@@ -101,11 +100,6 @@ def _numbered(source: Source, key: str, events: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _count(report: Report) -> int:
-    """Count ranges and marks that no other family draws: the table also holds names of domains and threads."""
-    return nvtx_counts(report).ranges
-
-
 FAMILY = Family(
     name="nvtx",
     title="NVTX ranges and marks",
@@ -113,7 +107,8 @@ FAMILY = Family(
     reads={**NVTX_READS, schema.NVTX: (*NVTX_READS[schema.NVTX], "category", "color", *_PAYLOADS)},
     emits=(types.NVTX_DOMAIN, types.NVTX_RANGE, types.NVTX_MARK, *ATTRIBUTE_TYPES),
     frames=_frames,
-    count=_count,
+    # The table also holds names of domains and threads, and rows of other families.
+    count=lambda report: nvtx_counts(report).ranges,
     public=("nvtx", "nvtx_pushpop_trace", "nvtx_startend_trace"),
     sliced=True,
 )

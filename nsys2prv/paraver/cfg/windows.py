@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from nsys2prv.model import event_types as types
 from nsys2prv.model.event_type import EventType, TypeBlock
@@ -30,17 +29,6 @@ def present(*event_types: EventType) -> Events:
     return Events((event_types[0].number,) * len(event_types), tuple(t.label for t in event_types))
 
 
-def any_of(label: str, event_types: Iterable[EventType]) -> Events:
-    """Select types by a pattern of their labels, so that Paraver does not ask about types that are not there.
-
-    Raises ValueError where the label, with `*` for any text, does not fit a type.
-    """
-    known = list(event_types)
-    if misfits := [t.label for t in known if not fnmatchcase(t.label, label)]:
-        raise ValueError(f"{label!r} is not how these begin: {misfits}")
-    return Events((known[0].number,), (label,))
-
-
 def named(label: str) -> Events:
     """Select events of the type with this label, whatever its number. `*` stands for any text."""
     return Events((0,), (label,))
@@ -58,7 +46,8 @@ ACTIVITIES = CODE._replace(palette=activity_colors())
 COMPUTE_TYPES = (types.KERNEL, types.GRAPH)
 ON_DEVICE = (*COMPUTE_TYPES, types.NCCL_KERNEL, types.MEMORY)
 
-MPI_EVENTS = any_of("MPI *", types.MPI.values())
+# By the pattern of their labels, so that Paraver does not ask about types that are not there.
+MPI_EVENTS = Events((types.MPI["p2p"].number,), ("MPI *",))
 # Functions by which the window of interest of one row holds on the levels above.
 ABOVE: dict[Level, str] = {"task": "Maximum", "appl": "Maximum"}
 
@@ -206,9 +195,9 @@ def one_a_thread() -> SingleWindow:
     return SingleWindow("One", None, function="Thread ID", compose={"compose_thread": "Sign"})
 
 
-def metric_of_task(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
+def metric_of_task(name: str, label: str) -> DerivedWindow:
     """Show a metric of each task: the mean over its GPUs."""
-    return DerivedWindow(name, "divide", _sum(name, label, "task"), _sampled(label, "task"), level="task", look=look)
+    return DerivedWindow(name, "divide", _sum(name, label, "task"), _sampled(label, "task"), level="task")
 
 
 def metric_if_any(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
@@ -231,9 +220,9 @@ def metric_if_any(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
     )
 
 
-def metric_of_run(name: str, label: str, look: Look = HIDDEN) -> DerivedWindow:
+def metric_of_run(name: str, label: str) -> DerivedWindow:
     """Show the mean of a metric over all GPUs that have it, in one row."""
-    return DerivedWindow(name, "divide", _sum(name, label, "appl"), _sampled(label, "appl"), level="appl", look=look)
+    return DerivedWindow(name, "divide", _sum(name, label, "appl"), _sampled(label, "appl"), level="appl")
 
 
 def metric_seen(name: str, label: str) -> DerivedWindow:

@@ -54,7 +54,7 @@ def with_operation(ends: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> pl.DataFrame:
+def with_arrivals(ends: pl.DataFrame) -> pl.DataFrame:
     """Add ROLES and ARRIVAL to ends (JOINED and OPERATION). An arrival is null where no other rank's end is known.
 
     Ends without an activity (`began` is null) and those of unknown ranks count for nothing. An end that is alone in its
@@ -64,16 +64,16 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     taking_part = known & pl.col("began").is_not_null()
     enters = pl.col("kind") != COMPLETION
     needed, waits = (role & taking_part for role in _roles())
-    seen_twice = ~pl.col("kind").is_in(OF_COLLECTIVES) | ((taking_part & enters).sum().over(operation) > 1)
+    seen_twice = ~pl.col("kind").is_in(OF_COLLECTIVES) | ((taking_part & enters).sum().over(OPERATION) > 1)
     in_role = ends.with_columns(
         needed=needed, awaited=needed & enters, waits=waits, waits_for_none=taking_part & ~waits & seen_twice
     )
     came = in_role.filter("awaited").sort("began", "task")
-    last = came.group_by(operation).agg(
+    last = came.group_by(OPERATION).agg(
         last_begin=pl.col("began").last(), latest=pl.col("task").last(), ends_known=pl.len().cast(pl.Int64)
     )
-    joined = in_role.join(last, on=operation, how="left", maintain_order="left")
-    joined = _with_late_receivers(joined, taking_part, operation)
+    joined = in_role.join(last, on=OPERATION, how="left", maintain_order="left")
+    joined = _with_late_receivers(joined, taking_part)
     # The count includes the rank's own entry, also on the row of its completion.
     others = pl.col("ends_known").fill_null(0) > pl.col("needed").cast(pl.Int64)
     return joined.with_columns(
@@ -85,17 +85,17 @@ def with_arrivals(ends: pl.DataFrame, operation: Sequence[str] = OPERATION) -> p
     ).drop("last_begin", "latest", "ends_known", "needed", "waits_for_none", "receive_began", "receiver")
 
 
-def _with_late_receivers(ends: pl.DataFrame, taking_part: pl.Expr, operation: Sequence[str]) -> pl.DataFrame:
+def _with_late_receivers(ends: pl.DataFrame, taking_part: pl.Expr) -> pl.DataFrame:
     """Add `receive_began` and `receiver` to MPI sends that wait for a late receiver; else null.
 
     They are begin and task of the receive.
     """
     of_mpi, kind = (pl.col("family") == MPI.name) & taking_part, pl.col("kind")
     blocks = of_mpi & (kind == RECEIVE) & pl.col("operation").is_in(_TAKES)
-    receives = ends.filter(blocks).sort("began", "task").unique(operation, keep="first")
+    receives = ends.filter(blocks).sort("began", "task").unique(OPERATION, keep="first")
     known = ends.join(
-        receives.select(*operation, receive_began="began", receiver="task"),
-        on=operation,
+        receives.select(*OPERATION, receive_began="began", receiver="task"),
+        on=OPERATION,
         how="left",
         maintain_order="left",
     )
