@@ -9,6 +9,7 @@ from typing import Any
 
 import oracle
 import pytest
+from analysis_cases import SAMPLES, SHARED, Find
 from hypothesis import settings
 from quick import in_quick_suite, in_rest
 from runs import Command, Runs, Said, reports_of
@@ -54,6 +55,19 @@ def translations(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def sql() -> Callable[[Path, str], list[tuple[Any, ...]]]:
     """Rows of a query on one report, by the standard library's sqlite3."""
     return oracle.sql
+
+
+@pytest.fixture(scope="session")
+def report() -> Find:
+    """A report, or folder of them, of the repository, else of the shared ones; skipped where it is absent."""
+
+    def find(name: str) -> Path:
+        found = next((folder / name for folder in (SAMPLES, SHARED) if (folder / name).exists()), None)
+        if found is None:
+            pytest.skip(f"needs the shared report {name}")
+        return found
+
+    return find
 
 
 @pytest.fixture

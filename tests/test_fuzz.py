@@ -74,27 +74,27 @@ CHANGES = (
 )
 
 
+def translated(report: Path, selection: nsys2prv.Selection, options: nsys2prv.RunOptions) -> Path:
+    """The trace, in a folder beside the report."""
+    trace, execution = report.parent / "trace", nsys2prv.Execution(jobs=1)
+    result = nsys2prv.translate(report, trace, selection=selection, options=options, execution=execution)
+    assert result.prv is not None
+    return result.prv
+
+
 @pytest.mark.parametrize("place", sorted({place for place, _, _ in CHANGES}))
 def test_the_judge_sees_a_trace_that_differs_from_its_report(place: int, tmp_path: Path) -> None:
     """What would pass a judge that looks at nothing."""
     report = tmp_path / "r.sqlite"
     report.write_bytes(small(SOURCES[place]) if place >= 0 else MADE[place]())
-    options = nsys2prv.RunOptions(align="utc", every_thread=True)
-    result = nsys2prv.translate(
-        report,
-        tmp_path / "trace",
-        selection=nsys2prv.Selection(ALL),
-        options=options,
-        execution=nsys2prv.Execution(jobs=1),
-    )
-    assert result.prv is not None
+    prv = translated(report, nsys2prv.Selection(ALL), nsys2prv.RunOptions(align="utc", every_thread=True))
     nothing = Told({}, (), {})
     with closing(sqlite3.connect(report, isolation_level=None)) as database:
-        assert wrong(database, result.prv, ALL, nothing) == []
+        assert wrong(database, prv, ALL, nothing) == []
         for change, said in ((c, s) for p, c, s in CHANGES if p == place):
             database.execute("BEGIN")
             assert database.execute(change.format("CUPTI_ACTIVITY_KIND_")).rowcount > 0
-            assert {text.split(":")[0] for text in wrong(database, result.prv, ALL, nothing)} >= {said}, change
+            assert {text.split(":")[0] for text in wrong(database, prv, ALL, nothing)} >= {said}, change
             database.execute("ROLLBACK")
 
 
@@ -104,33 +104,22 @@ def test_the_judge_takes_numbers_of_labels_only_for_texts_that_differ(tmp_path: 
     report.write_bytes(small(SOURCES[0]))
     with closing(sqlite3.connect(report, isolation_level=None)) as database:
         database.execute(f"UPDATE NVTX_EVENTS SET text = text || char(1) {one}")
-        chosen = nsys2prv.Selection(("nvtx", "nccl"))
-        execution = nsys2prv.Execution(jobs=1)
-        result = nsys2prv.translate(report, tmp_path / "trace", selection=chosen, options=OPTIONS, execution=execution)
-        assert result.prv is not None
-        assert "mlp (2)" in result.prv.with_suffix(".pcf").read_text()
-        assert wrong(database, result.prv, ("nvtx", "nccl"), Told({}, (), {})) == []
+        prv = translated(report, nsys2prv.Selection(("nvtx", "nccl")), OPTIONS)
+        assert "mlp (2)" in prv.with_suffix(".pcf").read_text()
+        assert wrong(database, prv, ("nvtx", "nccl"), Told({}, (), {})) == []
         database.execute(f"UPDATE NVTX_EVENTS SET text = 'mlp' {one}")
-        said = wrong(database, result.prv, ("nvtx", "nccl"), Told({}, (), {}))
+        said = wrong(database, prv, ("nvtx", "nccl"), Told({}, (), {}))
         assert [text.split(":")[0] for text in said] == ["ranges"]
 
 
 def test_the_judge_takes_what_is_told_for_the_tables_it_is_told_of(tmp_path: Path) -> None:
     report = tmp_path / "r.sqlite"
     report.write_bytes(small(SOURCES[1]))
-    options = nsys2prv.RunOptions(align="utc", every_thread=True)
-    result = nsys2prv.translate(
-        report,
-        tmp_path / "trace",
-        selection=nsys2prv.Selection(ALL),
-        options=options,
-        execution=nsys2prv.Execution(jobs=1),
-    )
-    assert result.prv is not None
+    prv = translated(report, nsys2prv.Selection(ALL), nsys2prv.RunOptions(align="utc", every_thread=True))
     with closing(sqlite3.connect(report)) as database:
         database.execute("UPDATE MPI_P2P_EVENTS SET start = 'then' WHERE rowid = 1")
         for told, is_wrong in (({}, True), ({"cuda_api": {"without a time": 1}}, True), ({"mpi": {"": 1}}, False)):
-            assert bool(wrong(database, result.prv, ALL, Told(told, (), READING))) == is_wrong
+            assert bool(wrong(database, prv, ALL, Told(told, (), READING))) == is_wrong
 
 
 def test_the_judge_of_nvprof_sees_a_trace_that_differs_from_its_file(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_gpu_metrics_rawtimestamp(output: Path) -> None:
     assert round(held.mean(), 2) == 70.46  # type: ignore[arg-type, call-overload]
 
 
-def test_many_processes(cli: Command) -> None:
+def test_processes_without_events_are_told_in_one_number(cli: Command) -> None:
     told = cli("inspect", CASES / "many-processes.sqlite").out
     assert "processes: python3:2873; 400 without events\n" in told
     assert max(map(len, told.splitlines())) < 300
@@ -74,7 +74,7 @@ def test_names_of_tasks(case: str, task: str, output: Path, cli: Command) -> Non
     assert f"processes: {task}\n" in cli("inspect", CASES / f"{case}.sqlite").out
 
 
-def test_zero_kernels(output: Path) -> None:
+def test_kernels_without_a_time_are_dropped_and_counted(output: Path) -> None:
     made = translated("zero-kernels", output)
     assert (made.rows["kernels"], made.dropped["kernels"]) == (110, {"without a time": 10})
     assert (made.duration_ns, made.window_ns) == (1335523, (310592, 968638))

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-from analysis_cases import SAMPLES, SHARED, Analysed, Find
+from analysis_cases import Analysed, Find
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import analyze
 from nsys2prv.run.run_options import RunOptions
-
-
-@pytest.fixture(scope="session")
-def report() -> Find:
-    """A report, or folder of them, of the repository, else of the shared ones; skipped where it is absent."""
-
-    def find(name: str) -> Path:
-        found = next((folder / name for folder in (SAMPLES, SHARED) if (folder / name).exists()), None)
-        if found is None:
-            pytest.skip(f"needs the shared report {name}")
-        return found
-
-    return find
 
 
 @pytest.fixture(scope="session")

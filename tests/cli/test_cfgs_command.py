@@ -22,7 +22,7 @@ def test_lists_one_line_each() -> None:
     assert len(said().splitlines()) == len(CFGS)
 
 
-def test_words_choose() -> None:
+def test_configurations_with_all_words_are_listed() -> None:
     assert said("overlap", "window") == (
         "analysis/overlap_of_window.cfg  Communication/compute overlap, share of the window of interest\n"
     )

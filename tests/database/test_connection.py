@@ -142,7 +142,7 @@ def test_what_is_not_there_is_not_made_by_looking(cli: Command, tmp_path: Path) 
     assert not list(tmp_path.iterdir())
 
 
-def test_addresses() -> None:
+def test_paths_and_urls_name_one_database_and_passwords_are_hidden() -> None:
     assert str(address("runs.db")) == str(address(Path("runs.db"))) == str(address("sqlite:///runs.db"))
     assert address("postgres://host/runs").drivername == address("postgresql://host/runs").drivername
     assert display_name(address("postgresql://user:secret@host/runs")) == "postgresql://user:***@host/runs"

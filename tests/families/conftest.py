@@ -10,25 +10,8 @@ import pytest
 import nsys2prv
 from nsys2prv import Selection, Trace, Translation
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT / "sample_reports"
-SHARED = ROOT.parent / "shared" / "reports"
-
 # Report or folder and families -> what was said of the translation, and the trace.
 Translated = Callable[..., tuple[Translation, Trace]]
-
-
-@pytest.fixture(scope="session")
-def report() -> Callable[[str], Path]:
-    """A report of the repository, else of the shared ones; the test is skipped where it is absent."""
-
-    def find(name: str) -> Path:
-        found = next((folder / name for folder in (SAMPLES, SHARED) if (folder / name).exists()), None)
-        if found is None:
-            pytest.skip(f"needs the shared report {name}")
-        return found
-
-    return find
 
 
 @pytest.fixture(scope="session")

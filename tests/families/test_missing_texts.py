@@ -11,7 +11,7 @@ TOLD = "whose {} is not among the report's texts (drawn by its number)"
 
 
 @pytest.mark.parametrize("family", ["cudnn", "osrt"])
-def test_calls(family: str, tmp_path: Path) -> None:
+def test_calls_without_a_text_are_named_by_its_number(family: str, tmp_path: Path) -> None:
     """Those without any name are counted elsewhere: nothing says that a text is missing."""
     table, kind = {"cudnn": ("CUDNN_EVENTS", 70000221), "osrt": ("OSRT_API", 70000003)}[family]
     rows = [(0, 10, MAIN, "f"), (20, 30, MAIN, 77), (40, 50, MAIN, 77), (60, 70, MAIN, 78)]

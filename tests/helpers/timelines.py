@@ -105,7 +105,7 @@ class Timeline:
 
     def write(self, path: Path) -> Path:
         """As an SQLite export."""
-        programs = [(self._tid(p, 0), p, _text(self.programs.get(p, "app"))) for p in PIDS]
+        programs = [(self._tid(p, 0), p, readable(self.programs.get(p, "app"))) for p in PIDS]
         tables: dict[str, Rows] = {
             "PROCESSES": ("globalPid pid name", programs),
             "ThreadNames": ("nameId globalTid", [(name, self._tid(p, t)) for (p, t), name in self.threads.items()]),
@@ -130,7 +130,7 @@ class Timeline:
             samples = [(time, gpu, metric, value) for (gpu, metric, time), value in self.samples.items()]
             tables["GPU_METRICS"] = ("timestamp typeId metricId value", samples)
             gpus = {gpu for gpu, _, _ in self.samples}
-            metrics = [(gpu, n, _text(name)) for gpu in gpus for n, name in self.metrics.items()]
+            metrics = [(gpu, n, readable(name)) for gpu in gpus for n, name in self.metrics.items()]
             tables["TARGET_INFO_GPU_METRICS"] = ("typeId metricId metricName", metrics)
         return export(path, **tables)
 
@@ -145,13 +145,13 @@ class Timeline:
 
     def _nvtx(self) -> Rows:
         rows: list[tuple[object, ...]] = [
-            (0, None, NAMES_DOMAIN, self._tid(p, p), number, _text(name), None)
+            (0, None, NAMES_DOMAIN, self._tid(p, p), number, readable(name), None)
             for number, name in self.domains.items()
             for p in PIDS
         ]
         for e in self.events:
             if e.kind in NVTX_TYPES:
-                text = (_text(e.name), None) if e.inline else (None, e.name)
+                text = (readable(e.name), None) if e.inline else (None, e.name)
                 rows.append((e.start, e.end, NVTX_TYPES[e.kind], self._tid(e.pid, e.tid), e.domain, *text))
         return "start end eventType globalTid domainId text textId", rows
 
@@ -166,11 +166,6 @@ class Timeline:
             "CUPTI_ACTIVITY_KIND_MEMCPY": (f"{common} bytes copyKind", of["copy"]),
             "CUPTI_ACTIVITY_KIND_MEMSET": (f"{common} bytes memKind", of["set"]),
         }
-
-
-def _text(name: str) -> str | bytes:
-    """What sqlite3 takes: it refuses halves of surrogate pairs in a text."""
-    return name.encode("utf-8", "surrogatepass").decode(errors="replace")
 
 
 class Truth:
@@ -281,7 +276,7 @@ def is_time(time: int | None) -> bool:
 
 
 def readable(name: str) -> str:
-    """Bytes that are no UTF-8 are replaced."""
+    """Bytes that are no UTF-8 are replaced; so are halves of surrogate pairs, which sqlite3 refuses in a text."""
     return name.encode("utf-8", "surrogatepass").decode(errors="replace")
 
 

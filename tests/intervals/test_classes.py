@@ -205,7 +205,7 @@ def test_a_users_rules_are_tried_on_names_that_the_packaged_ones_know(tmp_path: 
     assert class_of("softmax_warp_forward", rules=own) == "mine"
 
 
-def test_families() -> None:
+def test_classes_of_one_operation_are_one_family() -> None:
     assert family_of("GEMM tn 128x128x64") == "GEMM"
     assert family_of("GEMM split-K reduction") == "GEMM"
     assert family_of("GEMV") == "GEMV"

@@ -112,7 +112,9 @@ def test_crossing_lanes_nest(timeline: list[tuple[int, int, int]]) -> None:
         ([(0, 5), (3, 9)], [0, 1], [-1, 0], [True, True]),
     ],
 )
-def test_nesting(spans: list[tuple[int, int]], depth: list[int], parent: list[int], crossing: list[bool]) -> None:
+def test_nesting_of_spans(
+    spans: list[tuple[int, int]], depth: list[int], parent: list[int], crossing: list[bool]
+) -> None:
     start, end = np.array(spans, dtype=np.int64).T
     found = nesting.nesting(np.zeros(len(spans), dtype=np.int64), start, end)
     assert found.depth.tolist() == depth

@@ -29,7 +29,7 @@ def test_shipped_files_are_fresh(tmp_path: Path) -> None:
     assert shipped == made
 
 
-def test_paths_differ() -> None:
+def test_no_two_configurations_share_a_path() -> None:
     assert len({c.path for c in CFGS}) == len(CFGS)
 
 
@@ -79,7 +79,7 @@ def test_fits_every_trace(cfg: Cfg) -> None:
 
 
 @each_cfg
-def test_describes_itself(cfg: Cfg) -> None:
+def test_a_configuration_says_its_title_and_what_to_record(cfg: Cfg) -> None:
     head = cfg.text().split("ConfigFile.EndDescription")[0]
     assert cfg.title in head
     assert "What to record: nsys profile" in head or cfg.path == "basics/window.cfg"

@@ -41,7 +41,7 @@ def test_rows_that_waited_come_first() -> None:
     assert both.latest.rows() == [(4, 0, 7, 1)]
 
 
-def test_no_samples() -> None:
+def test_no_samples_change_nothing() -> None:
     found = changes_of(SAMPLES.clear(), ["a"], begun=())
     assert not len(found.lasts())
     assert found.points().is_empty()

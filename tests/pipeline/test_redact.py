@@ -189,7 +189,7 @@ def test_the_command_says_what_it_removed(report: Path, cli: Command, output: Pa
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_a_label(text: str) -> None:
+def test_names_inside_a_label_are_replaced(text: str) -> None:
     names = {
         HOST: ("host2", HOST_NAMES),
         "gpu17": ("host1", HOST_NAMES),

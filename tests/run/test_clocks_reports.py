@@ -238,7 +238,7 @@ def test_a_clock_step_is_put_to_the_host_that_all_differ_from(tmp_path: Path) ->
 
 @pytest.mark.parametrize("run", ["mpi-cpu", "mpi-halo"])
 @pytest.mark.parametrize("hosts", ["aabb", "abcd"])
-def test_mpi_alone(run: str, hosts: str, tmp_path: Path) -> None:
+def test_mpi_alone_aligns_hosts(run: str, hosts: str, tmp_path: Path) -> None:
     made = reports(SAMPLES if run == "mpi-halo" else SHARED, run, tmp_path, hosts)
     made.change([2], construct.with_clock, utc_shift_ns=3_700_000)
     made.change([3], construct.with_clock, utc_shift_ns=3_700_000 if hosts == "aabb" else -1_200_000)
@@ -298,7 +298,7 @@ def test_nothing_to_align_by(gpt: Reports) -> None:
     assert any("no anchors between hosts" in w for w in found.warnings)
 
 
-def test_utc_only(gpt: Reports) -> None:
+def test_align_utc_leaves_wall_clocks_as_they_are(gpt: Reports) -> None:
     found = gpt.change([2, 3], construct.with_clock, utc_shift_ns=3_700_000).aligned(align="utc")
     assert [(r.method, r.offset_ns) for r in found.reports] == [("utc", 0)] * 4
     assert isinstance(found.reports[0], ReportClock)
