@@ -33,7 +33,7 @@ ASYNCHRONOUS = (
     r"^MPI_(Wait|I(all|barrier|bcast|bsend|exscan|gather|m?recv|neighbor|reduce|rsend|scan|scatter|send|ssend))"
 )
 ADVICE_PROGRESS = (
-    "Most of the time is in MPI_Wait: let MPI progress before it (a progress thread, MPI_Test between pieces of work), "
+    "Most of the time is in {name}: let MPI progress before it (a progress thread, MPI_Test between pieces of work), "
     "or send less (fewer, larger messages)."
 )
 
@@ -80,7 +80,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     progress = _asynchronous(chief.table)
     channels = advice_on_channels(case) if chief.kind == NCCL else ""
     first = f"{channels}{advice_on_shared_norms(case)}"
-    advice = ADVICE_PROGRESS if progress else f"{first}{_advice(case, chief.kind, exposed)}"
+    advice = ADVICE_PROGRESS.format(name=progress) if progress else f"{first}{_advice(case, chief.kind, exposed)}"
     yield Finding(
         "exposed-transfer",
         f"Transfers ({chief.names}) are not hidden: an ideal network would save {text_ms(rest)} {case.unit}"
@@ -169,10 +169,15 @@ def _together(case: Case) -> str:
     return f" Without host work and transfers an iteration would take {together} less, without host work alone {hosts}."
 
 
-def _asynchronous(named: pl.DataFrame) -> bool:
-    """Return True if most of exposed transfers (operation, exposed_transfer_ns) is of asynchronous MPI."""
+def _asynchronous(named: pl.DataFrame) -> str:
+    """Return the operation of asynchronous MPI with most of the exposed transfers, if most of them are of such MPI.
+
+    Else an empty text. `named`: operation and exposed_transfer_ns, the longest first.
+    """
     own = named.filter(pl.col("operation").str.contains(ASYNCHRONOUS))
-    return 2 * float(own["exposed_transfer_ns"].sum()) > float(named["exposed_transfer_ns"].sum())
+    if 2 * float(own["exposed_transfer_ns"].sum()) <= float(named["exposed_transfer_ns"].sum()):
+        return ""
+    return str(own["operation"][0])
 
 
 def _computing(case: Case) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -75,7 +75,7 @@ def exposed_waiting(case: Case) -> Iterator[Finding]:
     # A shorter wait than that for a late rank may be passed on from it.
     if cost <= late.longest_ns:
         return
-    reason = _why(case, rest, _who_waits(waits))
+    reason = _why(case, rest, _who_waits(waits), late.ranks)
     waited = f"{reason.what} {text_ms(cost)} {case.unit}"
     # Waiting beside a rank's own work is not exposed, and slows that work.
     if reason.uneven and (gain := _gain_of_shares(case)) > cost:
@@ -138,10 +138,10 @@ def _gain_of_shares(case: Case) -> float:
     return case.gain("imbalance=0") - (cost_of_shares(case, uneven) if uneven else 0.0)
 
 
-def _why(case: Case, rest: pl.DataFrame, who: str) -> _Reason:
+def _why(case: Case, rest: pl.DataFrame, who: str, late: Sequence[int] = ()) -> _Reason:
     """Return why ranks or GPUs wait, by the operations with most of the waiting and by its causes.
 
-    `rest`: EXPOSED of the waiting that no late rank explains; `who`: ranks or GPUs.
+    `rest`: EXPOSED of the waiting that no late rank explains; `who`: ranks or GPUs; `late`: the late ranks.
     """
     waits = rest.filter(pl.col("exposed_waiting_ns") > 0)
     unknown = waits.filter(pl.col("waited_for").is_null())
@@ -162,11 +162,22 @@ def _why(case: Case, rest: pl.DataFrame, who: str) -> _Reason:
     causes = case.analysis.explanation.causes
     if 2 * causes.filter(kind=COMPUTE)["ns"].sum() > causes["ns"].sum():
         return _Reason(f"{who} compute longer in turn, and others wait", ADVICE_COMPUTE, uneven=True)
-    return _Reason(for_whom(rest, who, case.run.rank_count), f"{_named_cause(causes)}{ADVICE}")
+    # What late ranks cause is in their findings.
+    own = causes.filter(~pl.col("rank").is_in(late))
+    named = [rank for rank, _ in _mostly_for(rest, case.run.rank_count)]
+    return _Reason(for_whom(rest, who, case.run.rank_count), f"{_named_cause(own, named)}{ADVICE}")
 
 
 def for_whom(rest: pl.DataFrame, who: str, ranks: int) -> str:
-    """Return who waits, and for which one or two ranks if these have MOSTLY_FOR of the waiting.
+    """Return who waits, and for which one or two ranks if these have most of the waiting (see _mostly_for)."""
+    named = " and ".join(f"rank {rank} ({100 * share:.0f} %)" for rank, share in _mostly_for(rest, ranks))
+    if named:
+        return f"{who} wait for others, mostly for {named},"
+    return f"{who} wait for others, each time for another rank,"
+
+
+def _mostly_for(rest: pl.DataFrame, ranks: int) -> list[tuple[int, float]]:
+    """Return the one or two ranks that have MOSTLY_FOR of the waiting, with their parts of it; nothing without such.
 
     `rest`: EXPOSED of that waiting; `ranks`: of the run, of which those named are half at most.
     """
@@ -177,14 +188,17 @@ def for_whom(rest: pl.DataFrame, who: str, ranks: int) -> str:
     for count in (1, 2):
         named = most[:count]
         if 2 * count <= ranks and sum(share for _, share in named) >= MOSTLY_FOR.value:
-            late = " and ".join(f"rank {rank} ({100 * share:.0f} %)" for rank, share in named)
-            return f"{who} wait for others, mostly for {late},"
-    return f"{who} wait for others, each time for another rank,"
+            return named
+    return []
 
 
-def _named_cause(causes: pl.DataFrame) -> str:
-    """Return advice on the named work of a host with most of the waiting, if it causes NAMED_CAUSE of it (CAUSE)."""
+def _named_cause(causes: pl.DataFrame, ranks: Sequence[int]) -> str:
+    """Return advice on the named work of a host with most of the waiting, if it causes NAMED_CAUSE of it (CAUSE).
+
+    `ranks`: those that the title names, which alone count then: others would contradict it.
+    """
     named = causes.filter(pl.col("kind") == HOST, pl.col("name") != "", ~pl.col("name").str.starts_with(BEFORE_LAUNCH))
+    named = named.filter(pl.col("rank").is_in(ranks)) if ranks else named
     if named.is_empty():
         return ""
     chief = named.sort("ns", descending=True, maintain_order=True).row(0, named=True)

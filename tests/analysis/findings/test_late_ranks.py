@@ -15,7 +15,7 @@ from nsys2prv.analysis.communication.wait_causes import CAUSE
 from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.facts.ranks.latecomers import gains_less
 from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
-from nsys2prv.analysis.findings.exposed_waiting import for_whom
+from nsys2prv.analysis.findings.exposed_waiting import _why, for_whom
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.frames import Run
@@ -358,6 +358,23 @@ def test_a_cause_that_recurs_is_named_also_where_other_ranks_are_late_in_turn() 
     assert waiting.cost_ns / 1e6 == pytest.approx((2 * 2.1 + 2 * 3.0) / 3 - 2.1 * 2 / 3, rel=0.05)
     assert waiting.title.startswith("Ranks wait for others, each time for another rank, ")
     assert waiting.advice.startswith("Begin with `clock_nanosleep` on rank 0, which causes 41 % of the waiting. See")
+
+
+@pytest.mark.parametrize(
+    ("late", "mostly_for", "named"),
+    [((), None, True), ((0,), None, False), ((), 1, False), ((), 0, True)],
+    ids=["in turn", "late by itself", "for another rank", "for this rank"],
+)
+def test_a_cause_is_named_on_no_late_rank_and_on_those_of_the_title_alone(
+    late: tuple[int, ...], mostly_for: int | None, named: bool
+) -> None:
+    """`clock_nanosleep` of rank 0 causes 41 % of all waiting. What late ranks cause is in their own findings."""
+    case = case_of(analysis_of(slept_and_late_in_turn()))
+    rest = case.exposed.filter(pl.col("waited_for").is_not_null())
+    rest = rest if mostly_for is None else rest.with_columns(waited_for=pl.lit(mostly_for, pl.Int64))
+    reason = _why(case, rest, "Ranks", late)
+    assert (f"mostly for rank {mostly_for} (100 %)" in reason.what) == (mostly_for is not None)
+    assert ("Begin with `clock_nanosleep` on rank 0" in reason.advice) == named
 
 
 @pytest.mark.parametrize(

@@ -734,6 +734,8 @@ def test_time_in_waits_for_asynchronous_transfers_asks_for_progress_of_mpi(opera
     of_mpi = {c: pl.lit(v).cast(t) for c, v, t in zip(("operation", "kind"), (operation, "mpi"), text, strict=True)}
     (found,) = exposed_transfer(replace(case, exposed=case.exposed.with_columns(**of_mpi)))
     assert ("MPI_Test" in found.advice, "Overlap" in found.advice) == (asynchronous, not asynchronous)
+    # By the name that the title has.
+    assert found.advice.startswith(f"Most of the time is in {operation}: ") == asynchronous
 
 
 def test_waiting_in_sends_names_the_late_receivers() -> None:
