@@ -15,6 +15,7 @@ from nsys2prv.analysis.facts.communication.many_operations import common_operati
 from nsys2prv.analysis.facts.communication.shared_norms import common_norms
 from nsys2prv.analysis.facts.few_iterations import waiting_in_few
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
+from nsys2prv.analysis.facts.hosts.gain_of_hosts import limit_of_hosts
 from nsys2prv.analysis.facts.ranks.chief_cause import ChiefCause, chief_cause, delay_of, host_work
 from nsys2prv.analysis.facts.ranks.late_groups import find_group
 from nsys2prv.analysis.facts.ranks.latecomers import Latecomer, awaited_ranks, gains_less, latecomer_ranks
@@ -55,9 +56,12 @@ def late_rank(case: Case) -> Iterator[Finding]:
     recurring = recurring_causes(case)
     lasting = {*together, *(one.member for one in late), *(one.rank for one in recurring)}
     delays = case.held(case.analysis.delays).filter(~pl.col("rank").is_in(lasting), pl.col("phase") != KERNELS)
-    gaining = [one.rank for one in late_all_along if one.predicted]
-    shares = _shares(case, [*gaining, *(one.rank for one in recurring), *delays["rank"].unique()])
-    yield from (_lasting(case, one._replace(share=shares.get(one.rank, 1.0))) for one in late_all_along)
+    others = [*(one.rank for one in recurring), *delays["rank"].unique()]
+    each = _shares(case, [*(one.rank for one in late_all_along), *others])
+    late_all_along = [one._replace(share=each[one.rank]) for one in late_all_along]
+    gaining = [one.rank for one in late_all_along if one.replayed]
+    shares = _shares(case, [*gaining, *others])
+    yield from (_lasting(case, one._replace(share=shares.get(one.rank, one.share))) for one in late_all_along)
     of_recurring = sum(shares[one.rank] for one in recurring)
     yield from (_recurring(case, one, sum(each.ns for each in recurring) / of_recurring) for one in recurring)
     total = int(delays["delay_ns"].sum())
@@ -93,8 +97,10 @@ def _apart(late: Sequence[Latecomer]) -> list[Latecomer]:
 def _lateness(case: Case, late: Latecomer) -> Lateness:
     """Return how late a rank is that is late all along, and why."""
     cause = _longer_call(case, late, chief_cause(case, late.member))
-    gain, slack = case.gain("delay=0"), case.slack(late.waiting)
-    return Lateness(late.member, late.waiting, cause, delay_of(case, late), gain, slack, late.at)
+    gain, slack, delay = case.gain("delay=0"), case.slack(late.waiting), delay_of(case, late)
+    of_host = cause is None or cause.kind == HOST
+    limit = limit_of_hosts(case, min(slack, delay)) if of_host else None
+    return Lateness(late.member, late.waiting, cause, delay, gain, slack, late.at, limit_ns=limit)
 
 
 def _lasting(case: Case, late: Lateness) -> Finding:
@@ -135,7 +141,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     cause, seen, in_few = late.cause, samples_of_host(case, late), waiting_in_few(case, late.waiting, late.delay_ns)
     advice = advice_on_lateness(case, late, seen, in_few)
     manner = manner_of_host(case, late, seen) if cause and cause.scattered else ""
-    unseen = "" if late.predicted else UNSEEN
+    unseen = "" if late.replayed else UNSEEN
     return Finding(
         "late-rank",
         _title(case, late, in_few, manner),
@@ -154,7 +160,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
             **seen.evidence,
         },
         confidence=confidence,
-        command="nsys2prv whatif RUN --set delay=0" if late.predicted else "nsys2prv analyze RUN --show waiting,causes",
+        command="nsys2prv whatif RUN --set delay=0" if late.replayed else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
         spare=tuple(filter(None, [unseen])),
@@ -193,7 +199,8 @@ def _how_long(case: Case, late: Lateness, in_few: str) -> str:
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.step_count else ""
         average = " on average" if cause.iterations < case.step_count else ""
         often = f"{average}, in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
-    return f"{text_ms(late.delay_ns)} {case.unit}{often}{gains_less(late.cost_ns, late.delay_ns)}"
+    most = f"; faster hosts gain at most {text_ms(late.cost_ns)}" if late.limited else ""
+    return f"{text_ms(late.delay_ns)} {case.unit}{often}{most or gains_less(late.cost_ns, late.delay_ns)}"
 
 
 def _delayed(case: Case, rank: int, own: pl.DataFrame, share: float, late: Sequence[int]) -> Finding:
@@ -207,12 +214,13 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, share: float, late: Seque
     columns = ("delay_ns", "repeat", "iteration", "phase")
     longest, repeat, iteration, phase = own.select(columns).sort(columns).row(-1)
     more = f" and {own.height - 1} more" if own.height > 1 else ""
+    gained, little = f"{text_ms(gain)} {case.unit}", gain < LOW.value * case.iteration_ns
     hidden = gain < PREDICTED.value * lost / case.step_count
-    effect = _of_hidden(late) if hidden else f"{text_ms(gain)} {case.unit}"
+    effect = _of_hidden(late, "" if little else gained) if hidden else gained
     where = "in" if phase == REST else f"in `{short(phase, 40)}` of"
     steps = case.analysis.iterations.filter(rank=rank).join(own, on=["repeat", "iteration"], how="semi")
     spans = union(steps["start_ns"].to_numpy(), (steps["start_ns"] + steps["total_ns"]).to_numpy())
-    no_gain = hidden and not late
+    no_gain = hidden and little and not late
     seen = Seen() if no_gain else seen_functions(case, spans, rank)
     step = steps.filter(iteration=iteration, repeat=repeat)
     latest = Span(0, 0) if step.is_empty() else Span(step["start_ns"][0], step["start_ns"][0] + step["total_ns"][0])
@@ -231,12 +239,16 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, share: float, late: Seque
         at_ns=None if step.is_empty() else latest.start,
         # A single delay may cost little on average, and is reported all the same.
         severity="low" if hidden or gain < MEDIUM.value * case.iteration_ns else None,
-        gains=not hidden and gain >= LOW.value * case.iteration_ns,
+        gains=not little,
     )
 
 
-def _of_hidden(late: Sequence[int]) -> str:
-    """Return the end of a title of delays that cost hardly anything. `late`: ranks that may hide them, see _delayed."""
+def _of_hidden(late: Sequence[int], gained: str) -> str:
+    """Return the end of a title of delays that cost far less than they last.
+
+    `late`: ranks that may hide them, see _delayed; `gained`: what is gained without them, empty if hardly anything.
+    """
     if not late:
-        return "removing this delay would not make the run faster"
-    return f"removing this delay alone gains little, as {few_ranks(late)} {'are' if len(late) > 1 else 'is'} late, too"
+        return f"removing this delay {f'gains {gained}' if gained else 'would not make the run faster'}"
+    why = f"as {few_ranks(late)} {'are' if len(late) > 1 else 'is'} late, too"
+    return f"removing this delay alone gains {gained or 'little'}, {why}"

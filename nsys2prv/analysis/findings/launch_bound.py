@@ -24,6 +24,7 @@ from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.hosts.kernels_between_waits import kernels_between_waits
 from nsys2prv.analysis.facts.hosts.launch_cost import (
+    LaunchCost,
     StarvedDevices,
     launch_cost,
     lengths_of_kernels,
@@ -33,6 +34,7 @@ from nsys2prv.analysis.facts.hosts.launch_cost import (
 from nsys2prv.analysis.facts.hosts.long_calls import LongLaunches, advice_on_repeated_calls, long_launches
 from nsys2prv.analysis.facts.hosts.values_read import advice_on_values
 from nsys2prv.analysis.facts.hosts.waits_of_hosts import code_that_waits, copies_data, waits_by_rank, waits_more
+from nsys2prv.analysis.facts.ranks.latecomers import latecomer_ranks
 from nsys2prv.analysis.facts.thresholds import (
     GAP,
     LEAST_WAITING,
@@ -57,6 +59,8 @@ LARGER_GRAPHS = Words(
     "lax.fori_loop), so that fewer are launched.",
     cuda="CUDA graphs launch these kernels already: put more into a graph (several steps), so that fewer are launched.",
 )
+# In a title it stands after the time that the GPUs of ranks have no work.
+OTHERS_WAIT = ", and others wait for "
 # What this advice shares with that of other findings.
 COMMON = (common_norms, common_operations, common_loading, common_inputs)
 # nsys profile --cuda-graph-trace has `graph` by default.
@@ -81,7 +85,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     least, mean = min(starved), sum(starved) / len(starved)
     cost = launch_cost(case, starved)
     kernels = case.analysis.launches.filter(pl.col("rank").is_null() & pl.col("name").is_null())
-    if kernels.is_empty() or not cost:
+    if kernels.is_empty() or not cost.ns:
         return
     devices = max(case.run.work.filter(pl.col("kind") != COPY)["device"].n_unique(), 1)
     a_device = max(int(kernels["count"][0]) / case.step_count / devices, 1)
@@ -93,14 +97,14 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     seen = seen_in_gap(case, places.gap, case.usual_time())
     in_few = "" if of_short else starved_in_few(case, "launching")
     spare: tuple[str, ...] = ()
-    ending = f", {text_ms(cost)} {case.unit}{in_few}"
+    ending = f", {cost.text} {case.unit}{in_few}"
     most = starved_devices(case)
     ranks: tuple[int, ...] = ()
     if all_block(case):
         rule, (title, advice) = "blocking-launches", _of_blocking()
     elif of_short:
         rule, (title, advice) = "launch-bound", _of_launches(case, mean, a_device, median, places, seen)
-        title += " or waiting for a rank that has not launched" * _others_wait(case, cost, mean)
+        title += _waiting_for(case) * _others_wait(case, cost.measured_ns, mean)
         spare = (seen.others, _did(seen).replace(seen.others, ""), *_spare_ways(case, a_device))
     else:
         rule = "host-bound"
@@ -109,7 +113,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     yield Finding(
         rule,
         f"{title}{ending}",
-        cost,
+        cost.ns,
         advice,
         ranks=ranks,
         iterations=case.iterations,
@@ -157,24 +161,30 @@ def _others_wait(case: Case, cost: float, starved: float) -> bool:
     return case.run.rank_count > 1 and cost > (1 + LEAST_WAITING.value) * starved
 
 
+def _waiting_for(case: Case) -> str:
+    """Return the words for devices that wait for ranks whose hosts launch late, with the rank if a single one does."""
+    late = [one.member for one in latecomer_ranks(case) if not one.by_compute]
+    return f" or waiting for a rank that has not launched{f', mostly rank {late[0]}' if len(late) == 1 else ''}"
+
+
 def _of_host(
-    case: Case, cost: float, mean: float, most: StarvedDevices, places: IdlePlaces, seen: Seen, in_few: str
+    case: Case, cost: LaunchCost, mean: float, most: StarvedDevices, places: IdlePlaces, seen: Seen, in_few: str
 ) -> HostBound:
     """Return what `host-bound` says: of the starved devices and their ranks, if others wait for these.
 
     The cost is of both then: no device has that time. `mean`, `in_few`: see busy_host.
     """
-    if not _others_wait(case, cost, mean):
+    if not _others_wait(case, cost.measured_ns, mean):
         title, advice = busy_host(case, mean, places, seen, in_few)
-        return HostBound(title, advice, (), f", {text_ms(cost)} {case.unit}{in_few}")
-    gain = f"faster hosts gain {text_ms(cost)}"
+        return HostBound(title, advice, (), f", {cost.text} {case.unit}{in_few}")
+    gain = f"faster hosts gain {cost.text}"
     ranks = _late_ranks(case, most)
     title, advice = busy_host(case, mean, places, seen, in_few, _whose(case, most.devices, ranks) if ranks else "")
     if not ranks:
         return HostBound(title, advice, (), f", or waits for a rank that has not launched: {gain} {case.unit}{in_few}")
     up_to, whom = ("", "it") if len(most.devices) == 1 else ("up to ", "them")
     long = f"{up_to}{text_ms(most.ns)} {case.unit}"
-    return HostBound(title, advice, named_ranks(ranks), f", {long}, and others wait for {whom}: {gain}{in_few}")
+    return HostBound(title, advice, named_ranks(ranks), f", {long}{OTHERS_WAIT}{whom}: {gain}{in_few}")
 
 
 def _late_ranks(case: Case, most: StarvedDevices) -> set[int]:

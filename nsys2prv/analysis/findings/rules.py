@@ -20,6 +20,7 @@ from nsys2prv.analysis.findings.doubtful_recording import doubtful_recording
 from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import exposed_waiting
 from nsys2prv.analysis.findings.finding import SEVERITIES, Finding, severity_of
+from nsys2prv.analysis.findings.folded_findings import fold_same_host
 from nsys2prv.analysis.findings.gathers import gathers
 from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
 from nsys2prv.analysis.findings.gpus_in_turn import gpus_in_turn
@@ -111,8 +112,9 @@ def with_findings(analysis: Analysis) -> Analysis:
     """Return an analysis with its findings, the worst first, and what reads its samples of hosts."""
     case = case_of(analysis)
     rated = [_rated(one, case.iteration_ns) for rule in RULES for one in rule(case)]
+    told = fold_same_host([one for one in rated if one.severity])
     # Stable: of equals the order of rules counts.
-    findings = tuple(_said_once(sorted((one for one in rated if one.severity), key=_place)))
+    findings = tuple(_said_once(sorted(told, key=_place)))
     return analysis._replace(
         findings=findings, host_samples=cache(partial(sampled_functions, analysis, case.timed.devices))
     )

@@ -17,7 +17,7 @@ from nsys2prv.analysis.facts.ranks.latecomers import gains_less
 from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.exposed_waiting import _why, for_whom
 from nsys2prv.analysis.findings.imbalance import imbalance
-from nsys2prv.analysis.findings.late_rank import late_rank
+from nsys2prv.analysis.findings.late_rank import UNSEEN, late_rank
 from nsys2prv.analysis.frames import Run
 from nsys2prv.cli.verdict_text import verdict_of
 
@@ -137,23 +137,46 @@ def test_a_late_rank_costs_no_more_than_others_wait_for_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms", "phase", "title"),
+    ("ms", "phase", "waits", "costs", "title"),
     [
-        (3, "(outside its ranges)", "Rank 0 is 3.00 ms late in iteration 3: 0.20 ms an iteration"),
-        (30, "load", "late in `load` of iteration 3: removing this delay alone gains little, as rank 1 is late, too"),
+        (
+            3,
+            "(outside its ranges)",
+            3_000_000,
+            (400, 200),
+            "Rank 0 is 3.00 ms late in iteration 3: 0.20 ms an iteration",
+        ),
+        (
+            30,
+            "load",
+            3_000_000,
+            (400, 200),
+            "in `load` of iteration 3: removing this delay alone gains 0.20 ms an iteration, as rank 1 is late, too",
+        ),
+        (
+            30,
+            "load",
+            300_000,
+            (571, 29),
+            "late in `load` of iteration 3: removing this delay alone gains little, as rank 1 is late, too",
+        ),
     ],
 )
-def test_what_a_run_gains_without_delays_is_told_once(ms: int, phase: str, title: str) -> None:
+def test_what_a_run_gains_without_delays_is_told_once(
+    ms: int, phase: str, waits: int, costs: tuple[int, int], title: str
+) -> None:
     """Rank 1 is late all along, and rank 0 once: each has its part of the 0.6 ms, as others wait for it."""
     case = Gaining(**vars(case_of(analysis_of(program("0| k @0 5-900\n1| k @0 5-900")))))
     usual = {"kind": "nccl", "operation": "AllReduce", "waits_at": 0}
-    waits = [(0, 1, 6_000_000), (1, 0, 3_000_000)]
-    rows = [{**usual, "rank": rank, "waited_for": late, "exposed_waiting_ns": ns} for rank, late, ns in waits]
+    pairs = [(0, 1, 6_000_000), (1, 0, waits)]
+    rows = [{**usual, "rank": rank, "waited_for": late, "exposed_waiting_ns": ns} for rank, late, ns in pairs]
     exposed = pl.DataFrame(rows, schema={c: t for c, t in EXPOSED.items() if c in rows[0]})
     delays = pl.DataFrame([(0, 3, 0, phase, ms * 10**6, ms * 10**6, 0)], schema=DELAY, orient="row")
     found = [*late_rank(replace(case, exposed=exposed, analysis=case.analysis._replace(delays=delays)))]
-    assert [(one.ranks, round(one.cost_ns)) for one in found] == [((1,), 400_000), ((0,), 200_000)]
+    assert [(one.ranks, round(one.cost_ns / 1000)) for one in found] == [((1,), costs[0]), ((0,), costs[1])]
     assert title in found[1].title
+    # 1 % of an iteration is something.
+    assert found[1].gains == ("little" not in title)
     assert found[1].advice.startswith("See what the host of rank 0 does there")
 
 
@@ -245,19 +268,47 @@ def test_host_work_without_a_name_is_known_by_what_it_launches() -> None:
     assert found["late-rank"].title.startswith("Rank 1's host work before `kernel` delays rank 0")
 
 
-def test_hosts_that_are_all_busy_come_before_the_one_that_is_slowest() -> None:
-    found = findings_of(program(ALL_BUSY))
-    assert list(found)[-2:] == ["late-rank", "host-bound"]
-    host_bound = found["host-bound"]
-    assert host_bound.cost_ns / 1e6 == pytest.approx(7.1 - 2.8, rel=0.06)
-    # No device has nothing to do for 4.55 ms: rank 1's has for 7.65, rank 0's for none.
-    said = "Host-bound: rank 1's GPU has no work while the host is busy between launches, 7.65 ms an iteration, and "
-    assert host_bound.title == f"{said}others wait for it: faster hosts gain 4.55 ms"
-    assert host_bound.ranks == (1,)
-    late = found["late-rank"]
-    assert "`nsys2prv whatif RUN --set delay=0` removes unusual delays alone, and does not show" in late.advice
-    assert late.advice.endswith(late.spare[0])
-    assert found["late-rank"].cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
+def test_a_replay_that_knows_more_than_hosts_have_to_spare_says_what_a_late_rank_costs() -> None:
+    """`whatif --set delay=0` then gains what the finding says."""
+    case = case_of(analysis_of(program(ALL_BUSY)))
+    (known,) = late_rank(case)
+    assert known.advice.endswith(UNSEEN)
+    (told,) = late_rank(WithoutDelays(**vars(case)))
+    assert known.cost_ns / 1e6 == pytest.approx(2.8, rel=0.06)
+    assert told.cost_ns == 3e6
+    assert "removing this delay gains about 3.00 ms" in told.title
+    assert (UNSEEN in told.advice, told.command) == (False, "nsys2prv whatif RUN --set delay=0")
+
+
+def test_a_late_rank_costs_no_more_than_all_hosts_could_gain() -> None:
+    late = "0| k @0 5-400, n @10 400-905, wait 20-905\n1| busy 0-500, k @500 505-900, n @510 900-905"
+    case = case_of(analysis_of(program(late)))
+    (found,) = late_rank(WithoutHosts(**vars(case)))
+    assert found.cost_ns == 4e6
+    assert found.title.endswith("; faster hosts gain at most 4.00 ms")
+    (unlimited,) = late_rank(WithoutGain(**vars(case)))
+    assert unlimited.cost_ns > 4e6
+
+
+class WithoutGain(Case):
+    """A case in which replays gain nothing."""
+
+    def gain(self, change: str) -> float:
+        return 0.0
+
+
+class WithoutHosts(Case):
+    """A case in which hosts that are done at once would gain 4 ms."""
+
+    def gain(self, change: str) -> float:
+        return 4e6 if change == "host=0" else 0.0
+
+
+class WithoutDelays(Case):
+    """A case in which a run without delays would gain 3 ms."""
+
+    def gain(self, change: str) -> float:
+        return 3e6 if change == "delay=0" else 0.0
 
 
 def test_the_place_of_a_late_host_is_on_the_device_that_has_least_work() -> None:
@@ -279,7 +330,7 @@ def test_the_advice_on_a_late_host_says_if_the_others_are_slow_too(busy: bool) -
         else "n @10 205-905, k @11 905-950, k @12 950-990, wait 20-990"
     )
     late = "k @0 5-100, k @400 405-450, n @890 895-905, k @900 905-990"
-    found = findings_of(program(f"0| k @0 5-200, {own}\n1| {late}"))["late-rank"]
+    (found,) = late_rank(case_of(analysis_of(program(f"0| k @0 5-200, {own}\n1| {late}"))))
     assert found.title.startswith("Rank 1's host work before `NCCL AllReduce` delays rank 0")
     said = (
         "Hosts of other ranks have little time to spare, too: launching less helps every rank. Then see what the host"

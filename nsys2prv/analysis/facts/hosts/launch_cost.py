@@ -9,9 +9,11 @@ from typing import NamedTuple
 import polars as pl
 
 from nsys2prv.analysis.facts.case import Case, usual
+from nsys2prv.analysis.facts.hosts.gain_of_hosts import limit_of_hosts
 from nsys2prv.analysis.facts.thresholds import ALIKE_LENGTHS, MOSTLY_STARVED, NEARLY_ALL
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.interval_frames import at_longest
+from nsys2prv.model.units import text_ms
 
 
 class StarvedDevices(NamedTuple):
@@ -26,17 +28,32 @@ class StarvedDevices(NamedTuple):
     at_ns: int | None
 
 
-def launch_cost(case: Case, starved: Sequence[float]) -> float:
-    """Return what launches cost (ns of an iteration). `starved`: time of each device with nothing launched."""
+class LaunchCost(NamedTuple):
+    """What launches cost (ns of an iteration), by the times of devices (`measured_ns`), or less by a replay of them."""
+
+    ns: float
+    measured_ns: float
+
+    @property
+    def text(self) -> str:
+        """Return the cost as text, with `at most` where a replay limits it."""
+        return f"{'at most ' * (self.ns < self.measured_ns)}{text_ms(self.ns)}"
+
+
+def launch_cost(case: Case, starved: Sequence[float]) -> LaunchCost:
+    """Return what launches cost. `starved`: time of each device with nothing launched (ns of an iteration)."""
+    measured = _measured_cost(case, starved)
+    limit = limit_of_hosts(case, measured)
+    return LaunchCost(measured if limit is None else limit, measured)
+
+
+def _measured_cost(case: Case, starved: Sequence[float]) -> float:
+    """Return what launches cost by the time of devices (ns of an iteration). `starved`: see launch_cost."""
     least, mean, gain = min(starved), sum(starved) / len(starved), case.gain("launch=0")
     # Devices that wait for other ranks wait for hosts, too. Subtract the longest wait of a host: that time is due to a
     # late rank, and not to launches.
     waiting = min(mean + waiting_of_devices(case, max(starved)), case.iteration_ns) - longest_host_wait(case)
-    cost = max(least, min(gain, mean), waiting)
-    if case.run.rank_count == 1 and len(starved) > 1:
-        # GPUs of one process lack work in turns, as where one waits for another's data.
-        return min(cost, max(gain, case.gain("host=0")))
-    return cost
+    return max(least, min(gain, mean), waiting)
 
 
 def waiting_of_devices(case: Case, starved: float) -> float:

@@ -51,7 +51,7 @@ class Lateness(NamedTuple):
     `waiting`: those that wait; `cause`: what makes it late; `delay_ns`: how long they wait for it; `gain_ns`: what the
     run gains without delays, as the replay predicts; `slack_ns`: how long the hosts of those that wait have nothing
     to do; `at`: begin of the longest wait; `share`: the part of that gain that counts for it, where findings of other
-    late ranks have the rest.
+    late ranks have the rest; `limit_ns`: what it gains at most, by a replay without host work (None: more than that).
     """
 
     rank: int
@@ -62,6 +62,7 @@ class Lateness(NamedTuple):
     slack_ns: float
     at: int
     share: float = 1.0
+    limit_ns: float | None = None
 
     @property
     def predicted(self) -> bool:
@@ -69,9 +70,25 @@ class Lateness(NamedTuple):
         return self.gain_ns >= GAINED.value * self.delay_ns
 
     @property
+    def replayed(self) -> bool:
+        """Return True if the replay tells what can be gained: it explains the delay, or knows more than the slack."""
+        return self.predicted or self.share * self.gain_ns > self._of_slack
+
+    @property
+    def limited(self) -> bool:
+        """Return True if a replay without host work limits what can be gained."""
+        return not self.replayed and self.limit_ns == self._of_slack
+
+    @property
     def cost_ns(self) -> float:
         """Return what can be gained: by the replay, else by the slack, and no more than others wait."""
-        return min(self.share * self.gain_ns if self.predicted else self.slack_ns, self.delay_ns)
+        return min(self.share * self.gain_ns if self.replayed else self._of_slack, self.delay_ns)
+
+    @property
+    def _of_slack(self) -> float:
+        """Return what the slack of those that wait lets gain."""
+        gained = min(self.slack_ns, self.delay_ns)
+        return gained if self.limit_ns is None else min(gained, self.limit_ns)
 
 
 def samples_of_host(case: Case, late: Lateness) -> Seen:

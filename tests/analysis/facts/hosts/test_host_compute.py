@@ -8,6 +8,7 @@ from programs import Sampled, analysis_of, findings_of, program, with_samples
 
 from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.hosts.host_compute import trips_over_hosts
+from nsys2prv.analysis.findings.late_rank import late_rank
 from nsys2prv.analysis.frames import COPY, Run
 
 OUT, BACK = "c:Device-to-Host @5 100-120", "c:Host-to-Device @700 701-720"
@@ -122,6 +123,6 @@ SOONER = LATE.replace("@700 701-720", "@300 301-320").replace("@702 721-980, n @
 def test_a_rank_that_is_late_as_its_host_computes_is_told_so(lines: tuple[str, ...], says: str) -> None:
     picture = "\n".join(f"{rank}| {line}" for rank, line in enumerate(lines))
     run = with_samples(program(picture), NUMPY, row=3, task=1)
-    late = findings_of(run)["late-rank"]
+    (late,) = late_rank(case_of(analysis_of(run)))
     assert late.ranks == (1,)
     assert late.advice.startswith(says)
