@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import polars as pl
+
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.compute_times import shared_compute
 from nsys2prv.analysis.facts.ranks.latecomers import latecomer_devices
 from nsys2prv.analysis.facts.ranks.longer_kernels import advice_on_longer
 from nsys2prv.analysis.facts.ranks.uneven_ranks import uneven_rank
-from nsys2prv.analysis.facts.thresholds import LATE, MEDIUM
+from nsys2prv.analysis.facts.thresholds import LATE, MEDIUM, NEAR
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.model.units import text_ms
+
+HOSTS_KEPT = (
+    "That gain keeps the pauses of hosts: where these wait for this GPU, as at a barrier of threads, equal shares gain "
+    "up to {}."
+)
 
 
 def gpu_imbalance(case: Case) -> Iterator[Finding]:
@@ -28,12 +35,17 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
     if excess < LATE.value * case.iteration_ns or not (net or gain >= MEDIUM.value * case.iteration_ns):
         return
     device = case.run.devices[worst]
+    cost = max(gain, min(excess, net))
+    less = cost < (1 - NEAR.value) * excess
+    # Threads of one process may wait for each other in ways that a report does not have.
+    kept = f" {HOSTS_KEPT.format(text_ms(excess))}" if less and not net else ""
+    others = [other for other in shared_compute(case)[device.rank] if other != worst]
     yield Finding(
         "gpu-imbalance",
         f"GPU {device.gpu} of rank {device.rank} computes {text_ms(excess)} longer than the mean of its process"
-        f"{case.in_window}{', and the others wait' if net else ''}",
-        max(gain, min(excess, net)),
-        advice_on_longer(case, worst, [other for other in shared_compute(case)[device.rank] if other != worst], excess),
+        f"{case.in_window}{', and the others wait' if net else ''}{f': equal shares gain {text_ms(cost)}' * less}",
+        cost,
+        f"{advice_on_longer(case, worst, others, excess)}{kept}",
         ranks=(device.rank,),
         iterations=case.iterations,
         evidence={
@@ -46,6 +58,7 @@ def gpu_imbalance(case: Case) -> Iterator[Finding]:
         confidence="medium",
         command="nsys2prv whatif RUN --set imbalance=0",
         cfg="analysis/useful_time",
+        at_ns=case.first_start(pl.col("device") == worst),
     )
 
 

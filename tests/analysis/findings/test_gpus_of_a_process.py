@@ -10,6 +10,7 @@ from programs import ALL_BUSY, analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.communication.exposed_waits import waiting_of_gpus
 from nsys2prv.analysis.facts.case import Case, case_of
+from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.question import Question
@@ -119,6 +120,25 @@ def test_a_gpu_that_computes_longer_is_named() -> None:
     assert title.startswith("GPU 1 of rank 0 computes 3.33 ms longer than the mean of its process")
     assert found["gpu-imbalance"].cost_ns / 1e6 == pytest.approx(3.33, rel=0.06)
     assert {"exposed-waiting", "late-gpu", "late-rank"}.isdisjoint(found)
+
+
+class Less(Case):
+    """A case in which equal shares gain 1 ms."""
+
+    def gain(self, change: str) -> float:
+        return 1e6 if change == "imbalance=0" else 0.0
+
+
+def test_a_gpu_whose_excess_is_more_than_equal_shares_gain_says_both() -> None:
+    """Its threads wait for each other as no report tells: a replay keeps these pauses."""
+    lone = replace(case_of(analysis_of(of_processes(program(UNEVEN), 3))))
+    alone = lone.analysis.explanation._replace(exposed=lone.analysis.explanation.exposed.clear())
+    case = replace(lone, analysis=lone.analysis._replace(explanation=alone))
+    (found,) = gpu_imbalance(Less(**vars(case)))
+    assert found.cost_ns == 1e6
+    assert found.title.endswith(" longer than the mean of its process: equal shares gain 1.00 ms")
+    assert found.advice.endswith("as at a barrier of threads, equal shares gain up to 3.33 ms.")
+    assert found.at_ns == case.run.work.filter(device=1)["start"].min()
 
 
 def test_what_a_gpu_computes_longer_in_a_window_is_told_as_such() -> None:

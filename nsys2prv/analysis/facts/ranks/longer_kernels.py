@@ -31,6 +31,11 @@ UNDECIDED = (
     "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
     "other processes)."
 )
+# Of kernels that do not tell which.
+DATA_OR_SPEED = (
+    "With the same launches and grids it has more data or larger shapes, to be shared evenly, or the GPU is slower "
+    "(clocks, power, other processes)."
+)
 MORE_LAUNCHES = "Even out what makes it launch more (layers, microbatches, experts, cells)."
 MORE_DATA = (
     "It has more data in as many launches: even that out (rows of batches and tables, tokens of experts, lengths of "
@@ -126,7 +131,10 @@ def advice_on_longer(case: Case, device: int, others: Collection[int], excess_ns
     of_products = longest.why == OTHERS and re.match(PRODUCTS, longest.what)
     if of_products and _computes_in_other_type(case, device, others):
         return f"{said}. {OTHER_TYPE}{_received(case, device, others)}"
-    return f"Share the work evenly: {said}. {_conclusion(every, named, excess)}{_received(case, device, others)}"
+    conclusion = _conclusion(every, named, excess)
+    # Whether unequal shares are the reason is open then.
+    share = "" if conclusion == DATA_OR_SPEED else "Share the work evenly: "
+    return f"{share}{said}. {conclusion}{_received(case, device, others)}"
 
 
 def _computes_in_other_type(case: Case, device: int, others: Collection[int]) -> bool:
@@ -216,7 +224,9 @@ def _conclusion(every: list[_Kernels], named: list[_Kernels], excess: float) -> 
     rest = [one for one in every if one not in named]
     as_long = sum(one.ns for one in rest) < SLOW_KERNELS.value * sum(one.usual_ns for one in rest)
     in_few = sum(one.excess for one in named if one.why == LONGER) >= FEW_KERNELS.value * excess
-    return OTHER_DATA if in_few and as_long and len(rest) >= ALIKE_KERNELS.value else UNDECIDED
+    if in_few and as_long and len(rest) >= ALIKE_KERNELS.value:
+        return OTHER_DATA
+    return DATA_OR_SPEED if of[LONGER] >= least else UNDECIDED
 
 
 def _received(case: Case, device: int, others: Collection[int]) -> str:
