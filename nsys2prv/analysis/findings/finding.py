@@ -17,6 +17,8 @@ Confidence = Literal["high", "medium", "low"]
 SEVERITIES: tuple[FindingSeverity, ...] = ("high", "medium", "low")
 # Stands for the inputs of the run in advice and commands.
 RUN = "RUN"
+# In the title of `host-bound` it stands after the time that the GPUs of ranks have no work.
+OTHERS_WAIT = ", and others wait for "
 # A command on the run in advice: what is pasted into a shell.
 COMMAND = re.compile(rf"\bnsys2prv [a-z]+ {RUN}(?: --?[a-z-]+(?: (?!-)(?:'[^']*'|[\w*=,-]+(?<!,)))?)*")
 

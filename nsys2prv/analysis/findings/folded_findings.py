@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.launch_bound import OTHERS_WAIT
+from nsys2prv.analysis.findings.finding import OTHERS_WAIT, Finding
 
 
 def fold_same_host(findings: Sequence[Finding]) -> Sequence[Finding]:

@@ -46,7 +46,7 @@ from nsys2prv.analysis.facts.thresholds import (
     WAITS_IN_GRAPH,
     WAITS_OF_KERNELS,
 )
-from nsys2prv.analysis.findings.finding import Finding, named_ranks
+from nsys2prv.analysis.findings.finding import OTHERS_WAIT, Finding, named_ranks
 from nsys2prv.analysis.frames import COPY, GRAPH
 from nsys2prv.analysis.idle.launches import share_of_graphs
 from nsys2prv.model.units import text_ms
@@ -59,8 +59,6 @@ LARGER_GRAPHS = Words(
     "lax.fori_loop), so that fewer are launched.",
     cuda="CUDA graphs launch these kernels already: put more into a graph (several steps), so that fewer are launched.",
 )
-# In a title it stands after the time that the GPUs of ranks have no work.
-OTHERS_WAIT = ", and others wait for "
 # What this advice shares with that of other findings.
 COMMON = (common_norms, common_operations, common_loading, common_inputs)
 # nsys profile --cuda-graph-trace has `graph` by default.

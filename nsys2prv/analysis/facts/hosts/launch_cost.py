@@ -37,7 +37,7 @@ class LaunchCost(NamedTuple):
     @property
     def text(self) -> str:
         """Return the cost as text, with `at most` where a replay limits it."""
-        return f"{'at most ' * (self.ns < self.measured_ns)}{text_ms(self.ns)}"
+        return f"{'at most ' * (text_ms(self.ns) != text_ms(self.measured_ns))}{text_ms(self.ns)}"
 
 
 def launch_cost(case: Case, starved: Sequence[float]) -> LaunchCost:
