@@ -151,8 +151,8 @@ def _why(case: Case, rest: pl.DataFrame, who: str, late: Sequence[int] = ()) -> 
     share = float(sends["exposed_waiting_ns"].sum()) / max(float(waits["exposed_waiting_ns"].sum()), 1.0)
     # Collectives wait for those that the late receivers delayed, too.
     if 3 * share > 1:
-        late = sends.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum())
-        most = late.filter(pl.col("exposed_waiting_ns") >= LEAST_WAIT.value * pl.col("exposed_waiting_ns").max())
+        receivers = sends.group_by("waited_for").agg(pl.col("exposed_waiting_ns").sum())
+        most = receivers.filter(pl.col("exposed_waiting_ns") >= LEAST_WAIT.value * pl.col("exposed_waiting_ns").max())
         receive = f"{few_ranks(most['waited_for'].to_list())} receive{'s' * (most.height == 1)}"
         return _Reason(f"{who} wait for others, {100 * share:.0f} % of it in sends until {receive},", ADVICE_SENDS)
     messages = pl.col("operation").str.contains(RECEIVES)
