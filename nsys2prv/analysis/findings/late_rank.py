@@ -199,7 +199,7 @@ def _how_long(case: Case, late: Lateness, in_few: str) -> str:
         waiting = " in which ranks wait" if 2 * cause.of_iterations < case.step_count else ""
         average = " on average" if cause.iterations < case.step_count else ""
         often = f"{average}, in {cause.iterations} of {cause.of_iterations} iterations{waiting}"
-    most = f"; faster hosts gain at most {text_ms(late.cost_ns)}" if late.limited else ""
+    most = f"; by a replay, faster hosts gain {text_ms(late.cost_ns)}" if late.limited else ""
     return f"{text_ms(late.delay_ns)} {case.unit}{often}{most or gains_less(late.cost_ns, late.delay_ns)}"
 
 

@@ -95,7 +95,7 @@ def launch_bound(case: Case) -> Iterator[Finding]:
     seen = seen_in_gap(case, places.gap, case.usual_time())
     in_few = "" if of_short else starved_in_few(case, "launching")
     spare: tuple[str, ...] = ()
-    ending = f", {cost.text} {case.unit}{in_few}"
+    ending = f", {text_ms(cost.measured_ns)} {case.unit}{in_few}{cost.of_replay}"
     most = starved_devices(case)
     ranks: tuple[int, ...] = ()
     if all_block(case):
@@ -174,8 +174,8 @@ def _of_host(
     """
     if not _others_wait(case, cost.measured_ns, mean):
         title, advice = busy_host(case, mean, places, seen, in_few)
-        return HostBound(title, advice, (), f", {cost.text} {case.unit}{in_few}")
-    gain = f"faster hosts gain {cost.text}"
+        return HostBound(title, advice, (), f", {text_ms(cost.measured_ns)} {case.unit}{in_few}{cost.of_replay}")
+    gain = f"faster hosts gain {text_ms(cost.ns)}"
     ranks = _late_ranks(case, most)
     title, advice = busy_host(case, mean, places, seen, in_few, _whose(case, most.devices, ranks) if ranks else "")
     if not ranks:

@@ -35,9 +35,10 @@ class LaunchCost(NamedTuple):
     measured_ns: float
 
     @property
-    def text(self) -> str:
-        """Return the cost as text, with `at most` where a replay limits it."""
-        return f"{'at most ' * (text_ms(self.ns) != text_ms(self.measured_ns))}{text_ms(self.ns)}"
+    def of_replay(self) -> str:
+        """Return the words for what a replay gains, where that limits the cost; else an empty text."""
+        own = text_ms(self.ns)
+        return f"; by a replay, faster hosts gain {own}" if own != text_ms(self.measured_ns) else ""
 
 
 def launch_cost(case: Case, starved: Sequence[float]) -> LaunchCost:
