@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.conclude import conclude
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.gather.frames_of_run import GATHERED
 from nsys2prv.analysis.metrics.sm_clock import with_clocks

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.conclude import conclude
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import COPY, KERNEL, NCCL, Run, Sampled, devices_of
 from nsys2prv.analysis.predict.change import parse_change
 from nsys2prv.analysis.predict.whatif import Prediction

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.conclude import conclude
 from nsys2prv.analysis.explained_events import explained_events
-from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.frames import Run, restricted
 from nsys2prv.analysis.gather.frames_of_run import gather
 from nsys2prv.analysis.gather.operations_of_run import with_operations

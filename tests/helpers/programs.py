@@ -8,9 +8,9 @@ import polars as pl
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.conclude import with_findings
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.rules import with_findings
 from nsys2prv.analysis.frames import CALLS, PART, RANGES, WAIT, WORK, AnalyzedTask, Device, Run, RunClocks
 from nsys2prv.analysis.gather.host_samples import HOST_SAMPLE
 from nsys2prv.analysis.question import Question

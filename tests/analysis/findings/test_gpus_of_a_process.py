@@ -9,10 +9,10 @@ import pytest
 from programs import ALL_BUSY, analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.communication.exposed_waits import waiting_of_gpus
+from nsys2prv.analysis.conclude import conclude
 from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.findings.gpu_imbalance import gpu_imbalance
 from nsys2prv.analysis.findings.launch_bound import launch_bound
-from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.analysis_csv import csv_of
 from nsys2prv.cli.explanation_tables import explanation_sections

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from programs import UNIT, Generous, analysis_of, findings_of, of_processes, program
 
 from nsys2prv.analysis.analyze_run import analyze_run
+from nsys2prv.analysis.conclude import conclude
 from nsys2prv.analysis.facts.case import Case, case_of
 from nsys2prv.analysis.facts.hosts.launch_cost import waiting_of_devices
 from nsys2prv.analysis.facts.ranks.host_on_path import OnPath
@@ -25,7 +26,6 @@ from nsys2prv.analysis.findings.host_copies import host_copies
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.findings.low_bandwidth import low_bandwidth
 from nsys2prv.analysis.findings.pipeline_bubble import pipeline_bubble
-from nsys2prv.analysis.findings.rules import conclude
 from nsys2prv.analysis.findings.small_grids import small_grids
 from nsys2prv.analysis.findings.system_waiting import system_waiting
 from nsys2prv.analysis.findings.varying_kernels import varying_kernels

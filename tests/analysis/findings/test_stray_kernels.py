@@ -7,7 +7,7 @@ import pytest
 from programs import findings_of, program
 
 from nsys2prv.analysis.analyze_run import analyze_run
-from nsys2prv.analysis.findings.rules import with_findings
+from nsys2prv.analysis.conclude import with_findings
 from nsys2prv.analysis.frames import Run
 from nsys2prv.analysis.question import Question
 

@@ -7,7 +7,7 @@ import pytest
 from programs import UNIT, program
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.conclude import conclude
 from nsys2prv.analysis.frames import Run, restricted
 from nsys2prv.analysis.iterations.window import first_and_last
 from nsys2prv.analysis.question import Question

@@ -9,7 +9,7 @@ import pytest
 from analysis_cases import run_of
 
 from nsys2prv.analysis.analyze_run import analyze_run
-from nsys2prv.analysis.findings.rules import with_findings
+from nsys2prv.analysis.conclude import with_findings
 from nsys2prv.analysis.frames import WORK
 from nsys2prv.analysis.iterations.iterations_by_repeats import find_repeats
 from nsys2prv.analysis.question import Question

@@ -9,7 +9,7 @@ import pytest
 from analysis_cases import Activity, run_of, work_of
 
 from nsys2prv.analysis.analyze_run import analyze_run
-from nsys2prv.analysis.findings.rules import conclude
+from nsys2prv.analysis.conclude import conclude
 from nsys2prv.analysis.question import Question
 from nsys2prv.analysis.recording.missing import HowToRecord
 

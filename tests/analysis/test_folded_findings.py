@@ -6,7 +6,7 @@ import pytest
 from programs import ALL_BUSY, findings_of, program
 
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.analysis.findings.folded_findings import fold_same_host
+from nsys2prv.analysis.folded_findings import fold_same_host
 
 
 def test_hosts_that_are_all_busy_are_told_once_with_the_one_that_is_slowest() -> None:
