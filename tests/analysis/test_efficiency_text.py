@@ -11,7 +11,7 @@ import nsys2prv
 from nsys2prv.analysis.sentences import communication_text
 from nsys2prv.analysis.shown_tables import EFFICIENCY, with_communication
 from nsys2prv.cli.analysis_text import text_of
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.page.head import verdict
 from nsys2prv.page.page import page
 from nsys2prv.page.tables import tables

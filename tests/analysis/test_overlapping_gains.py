@@ -8,7 +8,7 @@ import pytest
 from programs import GOOD, analysis_of, program
 
 from nsys2prv.analysis.analysis_record import Analysis
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.page.head import findings
 
 SOME = "Some of them overlap: once one is fixed, the others gain less."

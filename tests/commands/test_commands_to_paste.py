@@ -9,7 +9,7 @@ import pytest
 from programs import GOOD, analysis_of, program
 
 from nsys2prv.analysis.findings.finding import RUN
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.commands.inputs import inputs_in_commands
 from nsys2prv.page.page import page
 

@@ -12,7 +12,7 @@ import pytest
 from runs import ARCHIVES, FOLDERS, SAMPLES, SINGLE, Command, left_in, parameters, reports_of
 
 import nsys2prv
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.errors import UsageError
 from nsys2prv.page.head import defects
 from nsys2prv.run.separate_runs import ReportFacts, separate_runs, several_runs_warning

@@ -19,7 +19,7 @@ from nsys2prv.analysis.findings.exposed_waiting import _why, for_whom
 from nsys2prv.analysis.findings.imbalance import imbalance
 from nsys2prv.analysis.findings.late_rank import UNSEEN, late_rank
 from nsys2prv.analysis.frames import Run
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 
 
 def test_longer_compute_is_the_reason_if_it_explains_the_waiting_of_two_ranks() -> None:

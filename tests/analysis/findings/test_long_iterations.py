@@ -12,7 +12,7 @@ import pytest
 from programs import analysis_of, findings_of, program
 
 from nsys2prv.analysis.findings.finding import Finding
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 
 USUAL = "k @0 5-700, k @5 700-999"
 LONGER = {3: 2000, 7: 2000, 11: 2000}

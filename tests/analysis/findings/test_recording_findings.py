@@ -10,7 +10,7 @@ from programs import GOOD, UNIT, analysis_of, findings_of, program
 
 from nsys2prv.analysis.frames import CALLS, TEXT, RunClocks
 from nsys2prv.analysis.matching.parts_by_order import parts_by_order
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.page.head import defects, findings, run_facts, verdict
 from nsys2prv.run.defects import Defect
 

@@ -13,7 +13,7 @@ from nsys2prv.analysis.facts.case import case_of
 from nsys2prv.analysis.facts.framework import Framework
 from nsys2prv.analysis.findings.launch_bound import launch_bound
 from nsys2prv.analysis.frames import TEXT
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from nsys2prv.analysis.frames import WORK
 from nsys2prv.analysis.iterations.iterations_by_repeats import find_repeats
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.analysis_text import text_of
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.run.iterations.milestone_kinds import OF_COLLECTIVE, OF_ORDER
 from nsys2prv.run.iterations.milestones import choose_milestone
 from nsys2prv.run.iterations.repeats import REPEATING

@@ -13,7 +13,7 @@ from nsys2prv.analysis.efficiency import efficiency
 from nsys2prv.analysis.iterations.iteration_lengths import iteration_lengths, whole_iterations
 from nsys2prv.analysis.question import Question
 from nsys2prv.cli.analysis_text import short_text_of, text_of
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.intervals.spans import one_span
 from nsys2prv.page.head import verdict
 from nsys2prv.page.tables import tables

@@ -1,4 +1,4 @@
-"""The verdict of an analysis: one screen with the run, its efficiency, and the findings by what they cost."""
+"""The first screen of `analyze`: the run, its efficiency, and the findings by what they cost."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from programs import GOOD, analysis_of, program
 
 from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.question import Question
-from nsys2prv.cli.verdict_text import verdict_of
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.commands.analyze import analyze
 
 
