@@ -1,1 +1,1 @@
-"""Operations of NCCL kernels without payload, matched by order and time."""
+"""Matching by order and time: operations of NCCL kernels without payload, which have no match keys."""

@@ -1,1 +1,1 @@
-"""Matching across ranks: collectives and messages joined by communicator and sequence number."""
+"""Matching by key, the rules: collectives and messages joined by communicator and sequence number."""
