@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import polars as pl
 
 from nsys2prv.families.whole_run import TENSOR_ESTIMATE_FAMILY
-from nsys2prv.model.losses import Loss, Tally
+from nsys2prv.model.losses import Loss, Lost, Tally
 from nsys2prv.pipeline.encode.encode import WindowCounts
 from nsys2prv.pipeline.encode.encoding_input import EncodingInput
 from nsys2prv.run.plan import Plan
@@ -30,46 +30,52 @@ class RowCounts(NamedTuple):
 
 def count_rows(encoding: EncodingInput, written: Sequence[WindowCounts]) -> RowCounts:
     """Count the rows of all reports, given the counts of the windows that were encoded (none in a dry run)."""
-    plan, estimates = encoding.plan, encoding.estimates
-    rows: dict[str, int] = {}
+    rows: Counter[str] = Counter()
     tallies: defaultdict[str, Tally] = defaultdict(Tally)
-    off: dict[str, int] = {}
+    off: Counter[str] = Counter()
 
-    for r, summary in enumerate(plan.summaries):
+    for summary in encoding.plan.summaries:
+        off.update(summary.off)
         for family, count in summary.counts.items():
-            rows[family] = rows.get(family, 0) + count.rows
-            for lost, n in count.dropped.items():
-                tallies[family].add(lost, n)
-        for family, loss, n in _hidden(plan, r):
-            rows[family] -= n
-            tallies[family].count(loss, n)
-        for family, n in summary.off.items():
-            off[family] = off.get(family, 0) + n
-    for window in written:
-        for family, hidden in window.hidden_messages.items():
-            rows[family] -= hidden
-            tallies[family].count(Loss.LINE_WITHOUT_ROW, hidden)
-        for family, n in window.repeated.items():
-            rows[family] -= n
-            tallies[family].count(Loss.REPEATED, n)
-    for family, n in plan.resampled.items():
+            rows[family] += count.rows
+    # Each event has a begin and an end.
+    for spill in encoding.run_spills:
+        rows[spill.family] += spill.rows // 2
+    if encoding.estimates is not None:
+        rows[TENSOR_ESTIMATE_FAMILY.name] = encoding.estimates.kernels
+    for family, loss, n in _stored_but_not_written(encoding.plan, written):
+        rows[family] -= n
+        tallies[family].count(loss, n)
+    for family, n in encoding.plan.resampled.items():
         # They have no row because of this, and were counted so above.
         tallies[family].count(Loss.NO_ROW, -n)
         tallies[family].count(Loss.RESAMPLED, n)
-    for spill in encoding.run_spills:
-        # Each event has a begin and an end.
-        rows[spill.family] = rows.get(spill.family, 0) + spill.rows // 2
-    for one in encoding.run_events:
-        for lost, n in one.left.items():
-            tallies[one.family].add(lost, n)
-    if estimates is not None:
-        rows[TENSOR_ESTIMATE_FAMILY.name] = estimates.kernels
-        for lost, n in estimates.left.items():
-            tallies[TENSOR_ESTIMATE_FAMILY.name].add(lost, n)
+    for family, lost, n in _lost_before_encoding(encoding):
+        tallies[family].add(lost, n)
     for (family, unmatched), n in encoding.matches.counts.left.items():
         tallies[family].count(unmatched, n)
     dropped = {family: _sentences(tallies[family]) for family in sorted(tallies)}
-    return RowCounts(rows, {family: sentences for family, sentences in dropped.items() if sentences}, off)
+    return RowCounts(dict(rows), {family: sentences for family, sentences in dropped.items() if sentences}, dict(off))
+
+
+def _stored_but_not_written(plan: Plan, written: Sequence[WindowCounts]) -> Iterator[tuple[str, Loss, int]]:
+    """Yield family, loss, and rows that reports stored and the trace does not show."""
+    for report in range(len(plan.summaries)):
+        yield from _hidden(plan, report)
+    for window in written:
+        yield from ((family, Loss.LINE_WITHOUT_ROW, n) for family, n in window.hidden_messages.items())
+        yield from ((family, Loss.REPEATED, n) for family, n in window.repeated.items())
+
+
+def _lost_before_encoding(encoding: EncodingInput) -> Iterator[tuple[str, Lost, int]]:
+    """Yield family, loss, and rows that were left out or altered before the lines were encoded."""
+    for summary in encoding.plan.summaries:
+        for family, count in summary.counts.items():
+            yield from ((family, lost, n) for lost, n in count.dropped.items())
+    for one in encoding.run_events:
+        yield from ((one.family, lost, n) for lost, n in one.left.items())
+    if encoding.estimates is not None:
+        yield from ((TENSOR_ESTIMATE_FAMILY.name, lost, n) for lost, n in encoding.estimates.left.items())
 
 
 def _sentences(tally: Tally) -> dict[str, int]:
