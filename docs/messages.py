@@ -23,7 +23,7 @@ UNKNOWN = "…"
 
 @dataclass(frozen=True, order=True)
 class Message:
-    """One message: what it says before and after its last semicolon, and the exit code."""
+    """One message: what it says before and after its last semicolon or `Next:`, and the exit code."""
 
     cause: str
     next_step: str
@@ -52,7 +52,7 @@ def _made(tree: ast.AST, constants: Mapping[str, str]) -> Iterator[Message]:
                 if name == "ReportError":
                     yield Message(f"{UNKNOWN}: {said[1]}", said[2], CODES[name])
                 elif name in CODES:
-                    cause, _, step = said[0].rpartition("; ")
+                    cause, _, step = said[0].replace("\n  Next: ", "; ").replace("\n  ", " ").rpartition("; ")
                     yield Message(cause or step, step if cause else "", CODES[name])
 
 

@@ -112,9 +112,10 @@ def command(inputs: tuple[Path, ...], form: str, html: Path | None, plot: Path |
 def _print_verdict(found: Analysis, inputs: Sequence[Path], details: bool) -> None:
     """Print the verdict, in color on a terminal, and with `details` the remarks that hardly matter."""
     from nsys2prv.cli.first_screen import verdict_of
+    from nsys2prv.cli.screen import terminal
     from nsys2prv.cli.severity_colors import colored, takes_colors
 
-    verdict = verdict_of(found, inputs)
+    verdict = verdict_of(found, inputs, terminal())
     click.echo(colored(verdict) if takes_colors(sys.stdout, os.environ) else verdict)
     for text in found.run.details if details else ():
         click.echo(f"detail: {text}")

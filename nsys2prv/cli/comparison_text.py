@@ -19,6 +19,7 @@ from nsys2prv.analysis.compare.run_figures import (
     words_of_figure,
 )
 from nsys2prv.analysis.compare.told_figures import SUMMED
+from nsys2prv.cli.screen import fitting
 from nsys2prv.cli.text_table import aligned, printable
 from nsys2prv.model.basis import basis
 from nsys2prv.model.units import FRACTION
@@ -65,11 +66,11 @@ class ShownFigures(NamedTuple):
 def comparison_text(comparison: Comparison, top: int) -> str:
     """Return the runs, the verdict, and the figures that differ; of the kernels the `top` ones that changed most."""
     runs = [f"{side}: {printable(run.name)} ({_window(run)})" for side, run in _sides(comparison)]
-    changed = map(printable, comparison.finding_lines)
+    changed = map(fitting, map(printable, comparison.finding_lines))
     shown = _shown(comparison, top)
     table = [*_heading(comparison), aligned(HEAD, shown.rows)] if shown.rows else []
-    head = [*runs, "", comparison.verdict.text, *changed, "", *_not_told(comparison)]
-    return "\n".join([*head, *table, *shown.left_out])
+    head = [*runs, "", fitting(comparison.verdict.text), *changed, "", *map(fitting, _not_told(comparison))]
+    return "\n".join([*head, *table, *map(fitting, shown.left_out)])
 
 
 def comparison_markdown(comparison: Comparison, judgments: Sequence[Judgment], top: int) -> str:

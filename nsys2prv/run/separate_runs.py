@@ -20,7 +20,7 @@ from nsys2prv.errors import UsageError
 from nsys2prv.families.mpi.mpi_communicators import is_of_mpi
 from nsys2prv.families.nccl.nccl_anchors import anchored_communicators
 from nsys2prv.model.global_ids import pid_of
-from nsys2prv.model.words import NAMES_SHOWN, few
+from nsys2prv.model.words import few
 from nsys2prv.report.identity import Identity
 from nsys2prv.report.report import open_report
 from nsys2prv.run.connected_components import connected_components
@@ -35,6 +35,13 @@ SAME_TIME_TOLERANCE_NS = 1_000_000_000
 JOB_VARIABLES = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "FLUX_JOB_ID", "COBALT_JOBID")
 # The first year in which a run can have been recorded.
 FIRST_YEAR = 2010
+# Runs that a message names on lines of their own, and in one line.
+RUNS_NAMED, RUNS_IN_LINE = 4, 2
+# What can be done about reports of several runs, in lines of a message.
+NEXT_STEP = (
+    "give the reports of one run, take each report for a run with `nsys2prv batch --group %name`,\n  "
+    "put those of each run into a folder for `nsys2prv batch`, or insist on one with --one-run"
+)
 # The argument of a command that names its program: a script, or a module behind Python's -m.
 SCRIPT = re.compile(r".+\.(py|sh|jl|R|pl)")
 
@@ -86,11 +93,20 @@ def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host], insists: 
         return ()
     if insists:
         return (f"the reports seem to be of {len(runs)} runs, and are one trace: {_named(runs, facts)}",)
-    raise UsageError(
-        f"{len(facts)} reports are of {len(runs)} runs, at different times and with no job, process, ranks or "
-        f"communicator in common: {_named(runs, facts)}; give the reports "
-        "of one run, take each report for a run with `nsys2prv batch --group %name`, put those of each run into a "
-        "folder for `nsys2prv batch`, or insist on one with --one-run"
+    raise _several_runs(runs, facts)
+
+
+def several_runs_refused(facts: Sequence[ReportFacts]) -> str | None:
+    """Return why reports that are taken for one run would be refused, None if they are of one."""
+    return str(_several_runs(runs, facts)) if len(runs := separate_runs(facts)) > 1 else None
+
+
+def _several_runs(runs: Sequence[Sequence[int]], facts: Sequence[ReportFacts]) -> UsageError:
+    """Return the error on reports of several runs: the cause, some of the runs, and the next step, on lines."""
+    names = "\n  ".join(_names(runs, facts, RUNS_NAMED))
+    return UsageError(
+        f"{len(facts)} reports are of {len(runs)} runs: other times, no job, process, ranks or communicator in common"
+        f"\n  {names}\n  Next: {NEXT_STEP}"
     )
 
 
@@ -265,10 +281,14 @@ def _last_extracted(summary: Summary) -> int | None:
         return (event_span(report) or (None, None))[1]
 
 
+def _names(runs: Sequence[Sequence[int]], facts: Sequence[ReportFacts], most: int) -> list[str]:
+    """Name the first runs, and count the others."""
+    more = [f"and {len(runs) - most} more"] if len(runs) > most else []
+    return [*(_described(run, facts) for run in runs[:most]), *more]
+
+
 def _named(runs: Sequence[Sequence[int]], facts: Sequence[ReportFacts]) -> str:
-    """Name the first NAMES_SHOWN runs."""
-    more = f" and {len(runs) - NAMES_SHOWN} more" if len(runs) > NAMES_SHOWN else ""
-    return ", ".join(_described(run, facts) for run in runs[:NAMES_SHOWN]) + more
+    return ", ".join(_names(runs, facts, RUNS_IN_LINE)).replace(", and ", " and ")
 
 
 def _began(utc_ns: int) -> str:

@@ -97,7 +97,9 @@ def test_sample_reports_are_six_runs(cli: Command, tmp_path: Path) -> None:
         assert said.code == 2
         assert "12 reports are of 6 runs" in said.err
         assert f"{SAMPLES / 'gpt-ddp'} (4 reports, ddp.py, 2026-11-20 17:48:23 UTC)" in said.err
-        assert f"{SAMPLES / 'single' / 'saxpy.sqlite'} (1 report, saxpy, " in said.err
+        assert f"\n  {SAMPLES / 'single' / 'graph-node.sqlite'} (1 report, graph.py, " in said.err
+        assert "\n  and 2 more\n  Next: give the reports of one run" in said.err
+        assert max(map(len, said.err.replace(str(SAMPLES), "sample_reports").splitlines())) <= 110
         assert "take each report for a run with `nsys2prv batch --group %name`" in said.err
         assert "`nsys2prv batch`, or insist on one with --one-run" in said.err
     assert left_in(tmp_path) == []
@@ -128,11 +130,11 @@ def test_reports_of_a_run_may_have_absolute_and_relative_paths(monkeypatch: pyte
     monkeypatch.chdir(SAMPLES)
     first, second, *_ = (report.relative_to(SAMPLES) for report in reports_of("gpt-ddp"))
     for run, named in (([SAMPLES / first, second], SAMPLES / "gpt-ddp"), ([first, second], "gpt-ddp")):
-        with pytest.raises(UsageError, match=rf"of 2 runs.* {named} \(2 reports, ddp.py"):
+        with pytest.raises(UsageError, match=rf"(?s)of 2 runs.* {named} \(2 reports, ddp.py"):
             nsys2prv.translate([*run, Path("single", "saxpy.sqlite")], "trace", options=STRICT, dry_run=True)
     # Where another run is in the same folder, its reports are named.
     mixed = [Path("single", "saxpy.sqlite"), SAMPLES / "single" / "openmp.sqlite"]
-    with pytest.raises(UsageError, match=r"of 2 runs.* single/saxpy.sqlite \(1 report"):
+    with pytest.raises(UsageError, match=r"(?s)of 2 runs.* single/saxpy.sqlite \(1 report"):
         nsys2prv.translate(mixed, "trace", options=STRICT, dry_run=True)
 
 

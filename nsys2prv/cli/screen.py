@@ -1,0 +1,47 @@
+"""The size of the screen that texts are laid out for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from textwrap import wrap
+from typing import NamedTuple
+
+# Size of a screen, in characters and lines.
+WIDTH, HEIGHT = 100, 40
+# Narrower ones are not laid out for: figures and commands would not fit.
+LEAST_WIDTH = 40
+
+
+class Screen(NamedTuple):
+    """A screen of some characters a line, at most WIDTH: longer lines are hard to read."""
+
+    width: int = WIDTH
+
+    def lines(self, number: int) -> int:
+        """Return how many lines hold what `number` lines of WIDTH characters hold."""
+        return -(-number * WIDTH // self.width)
+
+    def cut(self, text: str, most: int, hanging: str = "  ") -> Iterator[str]:
+        """Yield a text as lines, of WIDTH characters at most `most`, cut behind a word where it is longer."""
+        lines = self.lines(most)
+        yield from wrap(text, self.width, subsequent_indent=hanging, max_lines=lines, placeholder=" ...")
+
+
+USUAL = Screen()
+
+
+def terminal_width() -> int | None:
+    """Return the characters in a line of the terminal, or of COLUMNS; None where neither says it, as in a pipe."""
+    return shutil.get_terminal_size((0, 0)).columns or None
+
+
+def terminal() -> Screen:
+    """Return the screen of the terminal."""
+    return Screen(min(WIDTH, max(LEAST_WIDTH, terminal_width() or WIDTH)))
+
+
+def fitting(line: str, indent: str = "") -> str:
+    """Return a line as several where the terminal is narrower: it would break inside a word."""
+    width = max(LEAST_WIDTH, terminal_width() or len(indent + line) + 1)
+    return "\n".join(wrap(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False))
