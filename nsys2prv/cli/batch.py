@@ -25,10 +25,9 @@ if TYPE_CHECKING:
 @option(
     "-o",
     "--output",
-    required=True,
     type=click.Path(path_type=Path),
     metavar="OUTDIR",
-    help="The folder for the traces and the manifest; it is created if needed.",
+    help="The folder for the traces and the manifest; it is created if needed. A dry run does without.",
 )
 @option(
     "--group",
@@ -49,14 +48,28 @@ if TYPE_CHECKING:
     "name is that of the trace. Runs that are not recorded yet are translated again",
 )
 @option("--force", is_flag=True, help="Translate all runs again, and write over traces that no batch made.")
-@option("--dry-run", is_flag=True, help="Show which runs would be translated, and why; write nothing.")
+@option(
+    "--dry-run",
+    is_flag=True,
+    help="Show which runs would be translated, why, and which would fail; write nothing.",
+    more="A run is said to fail if a report cannot be opened, or if its reports are of several runs. Damage inside of "
+    "a report shows only when it is translated, and what `nsys` would export first is not judged. Without `-o` all "
+    "runs are new",
+)
 @format_option(
     "json",
     help="Form of the result.",
     more="`json` has every run with the action, its reason, and its record in the manifest",
 )
 def command(
-    root: Path, output: Path, group: str | None, db: str | None, force: bool, dry_run: bool, form: str, **given: Any
+    root: Path,
+    output: Path | None,
+    group: str | None,
+    db: str | None,
+    force: bool,
+    dry_run: bool,
+    form: str,
+    **given: Any,
 ) -> None:
     """Translate every run under ROOT into a trace in OUTDIR, each once.
 
@@ -71,7 +84,7 @@ def command(
       nsys2prv batch results/ -o traces
       nsys2prv batch results/ -o traces --group %job_%node_%rank --skip osrt --jobs 16
       nsys2prv batch results/ -o traces --db runs.db
-      nsys2prv batch results/ -o traces --dry-run
+      nsys2prv batch results/ --dry-run
     """
     # Loaded when the command runs, so that its help is quick.
     from nsys2prv.commands.batch.batch import batch
@@ -92,7 +105,7 @@ def command(
     if form == "json":
         say_json(_as_json(found))
     elif not settings.execution.quiet:
-        click.echo(_text(found))
+        click.echo(_text(found, dry_run))
         if settings.writing.redact:
             click.echo("Share the traces without the manifest: it names the reports.")
     else:
@@ -101,9 +114,13 @@ def command(
     click.get_current_context().exit(1 if failed else 0)
 
 
-def _text(found: BatchResult) -> str:
-    lines = [aligned(["run", "is", "because", "reports", "seconds", "size"], [_row(run) for run in found.runs]), ""]
-    lines += [f"failed: {run.name}: {run.record.error}" for run in found.runs if run.did == "failed"]
+def _text(found: BatchResult, dry_run: bool) -> str:
+    failed = "would fail" if dry_run else "failed"
+    lines = [
+        aligned(["run", "is", "because", "reports", "seconds", "size"], [_row(run, failed) for run in found.runs]),
+        "",
+    ]
+    lines += [f"{failed}: {run.name}: {run.record.error}" for run in found.runs if run.did == "failed"]
     lines += [f"{run.name}: left out: {text}" for run in found.runs for text in run.record.figures.get("left_out", ())]
     if found.strangers:
         unlike = len(found.strangers)
@@ -111,19 +128,20 @@ def _text(found: BatchResult) -> str:
         lines.append(f"left out: {unlike} {reports} not match, as {found.strangers[0]}")
     if found.gone:
         lines.append(f"{len(found.gone)} traces of runs whose reports are no longer there stay, as {found.gone[0]}")
-    counts = [
-        f"{n} {did}" for did in ("done", "kept", "failed", "to do") if (n := sum(r.did == did for r in found.runs))
-    ]
+    told = {"done": "done", "kept": "kept", "failed": failed, "to do": "to do"}
+    counts = [f"{n} {word}" for did, word in told.items() if (n := sum(r.did == did for r in found.runs))]
     runs = f"{len(found.runs)} run{'s' * (len(found.runs) != 1)}"
-    return "\n".join([*lines, f"{runs}: {', '.join(counts)}. Manifest: {found.manifest}"])
+    place = f" Manifest: {found.manifest}" if found.manifest else ""
+    return "\n".join([*lines, f"{runs}: {', '.join(counts)}.{place}"])
 
 
-def _row(run: Attempt) -> list[str]:
+def _row(run: Attempt, failed: str) -> list[str]:
+    """Return the cells of a run. `failed`: the word for one that fails."""
     figures = run.record.figures
     size = sum(run.record.outputs.values())
     return [
         run.name,
-        run.did,
+        failed if run.did == "failed" else run.did,
         run.why,
         str(figures.get("reports", len(run.record.inputs))),
         f"{figures['seconds']:.1f}" if run.did == "done" else "",
@@ -134,7 +152,7 @@ def _row(run: Attempt) -> list[str]:
 def _as_json(found: BatchResult) -> dict[str, Any]:
     runs = [{"run": r.name, "did": r.did, "because": r.why, **r.record.as_json()} for r in found.runs]
     return {
-        "manifest": str(found.manifest),
+        "manifest": found.manifest and str(found.manifest),
         "runs": runs,
         "unmatched": [str(p) for p in found.strangers],
         "gone": list(found.gone),

@@ -44,16 +44,26 @@ def extract_reports(reports: Sequence[Sequence[ReportPart]], workers: Workers, k
         elif keep_going:
             errors.setdefault(part.path, result)
         elif len(reports) > 1:
-            raise ReportError(result.path, result.cause, f"{result.advice}; or leave it out with --keep-going")
+            raise among_others(result)
         else:
             raise result
     paths = [own[0].path for own in reports]
     failed = [errors[path] for path in paths if path in errors]
     read = [path for path in paths if path not in errors]
     if not read:
-        reasons = "; ".join(map(str, failed))
-        raise Nsys2prvError(f"none of the reports can be read; give others, or mend these: {reasons}")
+        raise none_left(failed)
     return Extracted([summary_of_parts(done[path]) for path in read], read, failed)
+
+
+def among_others(error: ReportError) -> ReportError:
+    """Return the error on one of several reports, which can be left out."""
+    return ReportError(error.path, error.cause, f"{error.advice}; or leave it out with --keep-going")
+
+
+def none_left(failed: Sequence[ReportError]) -> Nsys2prvError:
+    """Return the error on a run none of whose reports can be read."""
+    reasons = "; ".join(map(str, failed))
+    return Nsys2prvError(f"none of the reports can be read; give others, or mend these: {reasons}")
 
 
 def workers_of_reports(paths: Sequence[Path], execution: Execution) -> int:

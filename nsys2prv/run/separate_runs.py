@@ -96,11 +96,6 @@ def check_one_run(summaries: Sequence[Summary], hosts: Sequence[Host], insists: 
     raise _several_runs(runs, facts)
 
 
-def several_runs_refused(facts: Sequence[ReportFacts]) -> str | None:
-    """Return why reports that are taken for one run would be refused, None if they are of one."""
-    return str(_several_runs(runs, facts)) if len(runs := separate_runs(facts)) > 1 else None
-
-
 def _several_runs(runs: Sequence[Sequence[int]], facts: Sequence[ReportFacts]) -> UsageError:
     """Return the error on reports of several runs: the cause, some of the runs, and the next step, on lines."""
     names = "\n  ".join(_names(runs, facts, RUNS_NAMED))

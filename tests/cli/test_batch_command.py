@@ -63,10 +63,49 @@ def test_quiet_names_failures_only(cli: Command, root: Path, tmp_path: Path) -> 
 
 
 def test_a_dry_run_writes_nothing(cli: Command, root: Path, tmp_path: Path) -> None:
+    (root / "8_n0_0.sqlite").unlink()
     said = cli("batch", root, "-o", tmp_path / "out", "--dry-run")
     assert said.code == 0
     assert "1 run: 1 to do." in said.out
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("options", [(), ("--keep-going",)])
+def test_a_dry_run_says_with_the_words_of_the_batch_what_fails(
+    options: tuple[str, ...], cli: Command, tmp_path: Path
+) -> None:
+    root = tmp_path / "root"
+    shutil.copytree(SAMPLES, root)
+    (bad,) = construct.truncated(SAMPLES / "single" / "saxpy.sqlite", tmp_path / "bad")
+    for name in ("alone", "mpi-halo"):
+        (root / name).mkdir(exist_ok=True)
+        shutil.copy(bad, root / name / "bad.sqlite")
+    before = cli("batch", root, "--dry-run", "--only", "kernels", *options)
+    after = cli("batch", root, "-o", tmp_path / "out", "--only", "kernels", *options)
+    assert (before.code, after.code) == (1, 1)
+    said, done = before.out.split("\n\n", 1)[1], after.out.split("\n\n", 1)[1]
+    told, happened = (text.splitlines()[:-1] for text in (said, done))
+    assert [line.replace("would fail: ", "failed: ") for line in told] == [
+        line for line in happened if "left out: " not in line
+    ]
+    assert ("mpi-halo: " in said) is (not options)
+    assert sum(line.startswith("would fail: ") for line in told) == 3 - len(options)
+
+
+def test_only_a_dry_run_does_without_a_folder_for_traces(cli: Command, root: Path) -> None:
+    said = cli("batch", root)
+    assert (said.code, said.err.count("\n"), "-o OUTDIR" in said.err) == (2, 1, True)
+    assert json.loads(cli("batch", root, "--dry-run", "--json").out)["manifest"] is None
+
+
+def test_ranks_of_a_communicator_are_one_run_in_a_dry_run_too(cli: Command, tmp_path: Path) -> None:
+    """Recorded one after the other, which alone would make them two runs."""
+    root = tmp_path / "root" / "run"
+    root.mkdir(parents=True)
+    first, second, *_ = sorted((SAMPLES / "gpt-ddp").glob("*.sqlite"))
+    shutil.copy(first, root)
+    construct.with_clock(second, root, utc_shift_ns=3600 * 10**9)
+    assert "1 run: 1 to do." in cli("batch", root.parent, "--dry-run").out
 
 
 def test_wrong_usage_is_one_line(cli: Command, root: Path, tmp_path: Path) -> None:

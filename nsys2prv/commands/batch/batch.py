@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from nsys2prv.commands.batch.beforehand import failure_of
 from nsys2prv.commands.batch.jobs import RunJob, Settings, nsys_program, results
 from nsys2prv.commands.batch.manifest import Input, Manifest, Record, as_json, inputs_of
 from nsys2prv.commands.batch.runs import RunReports, find_runs
 from nsys2prv.commands.record import database_name, prepare_database, recorded_numbers
-from nsys2prv.errors import Nsys2prvError, OutputError
+from nsys2prv.errors import Nsys2prvError, OutputError, UsageError
 from nsys2prv.model.version import VERSION
 from nsys2prv.pipeline.workers.memory import within_memory
 from nsys2prv.pipeline.workers.partial_files import sweep
@@ -23,6 +24,8 @@ from nsys2prv.pipeline.workers.progress import Progress
 from nsys2prv.pipeline.write.files import Target
 from nsys2prv.report.nsys import RAW, export_of
 
+# In place of an output folder: one that has nothing in it.
+NO_FOLDER = os.devnull
 Did = Literal["kept", "done", "failed", "to do"]
 
 
@@ -38,10 +41,11 @@ class Attempt(NamedTuple):
 class BatchResult(NamedTuple):
     """The result of a batch, runs in order of name. `strangers`: reports that the pattern of names does not match.
 
-    `gone`: runs of the manifest whose reports are no longer there; their traces stay.
+    `manifest`: None of a dry run without an output folder; `gone`: runs of the manifest whose reports are no longer
+    there; their traces stay.
     """
 
-    manifest: Path
+    manifest: Path | None
     runs: tuple[Attempt, ...]
     strangers: tuple[Path, ...]
     gone: tuple[str, ...]
@@ -49,7 +53,7 @@ class BatchResult(NamedTuple):
 
 def batch(
     root: Path | str,
-    output: Path | str,
+    output: Path | str | None = None,
     *,
     group: str | None = None,
     force: bool = False,
@@ -60,11 +64,14 @@ def batch(
     """Translate every run under `root` into a trace in `output`, except the runs that an earlier batch has done.
 
     `group`: a pattern on names of reports instead of a run a folder (see `find_runs`); `force`: translate all of them
-    again; `dry_run`: translate none, and return what would be done; `settings`: parameters of `translate` for all runs;
+    again; `dry_run`: translate none, and return what would be done, and fail as far as opening the reports tells; it
+    needs no `output`, without which all runs are new; `settings`: parameters of `translate` for all runs;
     `db`: a database in which each run is recorded when its trace is written, and runs that are not there yet are
     translated again. A run that fails is in the manifest and does not stop the others. Raises Nsys2prvError.
     """
-    root, folder = Path(root), Path(output)
+    if output is None and not dry_run:
+        raise UsageError("no folder for the traces; name it with -o OUTDIR, or see what would be done with --dry-run")
+    root, folder = Path(root), Path(output or NO_FOLDER)
     within_memory(1, settings.execution.memory, settings.execution.limits)
     if settings.execution.dask:  # workers have a current folder of their own
         root, folder = root.absolute(), folder.absolute()
@@ -76,7 +83,8 @@ def batch(
     manifest = Manifest(folder)
     work = _Batch(root, folder, manifest, settings, force, db)
     if dry_run:
-        return BatchResult(manifest.path, tuple(map(work.planned, runs)), tuple(strangers), work.gone(runs))
+        place = manifest.path if output is not None else None
+        return BatchResult(place, tuple(map(work.planned, runs)), tuple(strangers), work.gone(runs))
     with _only_one(folder):
         manifest.read()
         work.clean(runs)
@@ -137,12 +145,12 @@ class _Batch:
         self.options = as_json({"selection": selection, "options": options, **values})
 
     def planned(self, run: RunReports) -> Attempt:
-        """Return the action that a run needs, judged without reading its reports."""
+        """Return the action that a run needs, judged without reading all of its reports."""
         inputs = inputs_of(run.reports, self.root)
         why = self._why(run, inputs)
         if why is None:
             return self._kept(run)
-        if (error := self._refused(run)) is not None:
+        if (error := self._refused(run) or failure_of(run.reports, self.settings)) is not None:
             return Attempt(run.name, "failed", why, self._record(inputs, outcome="failed", error=error))
         return Attempt(run.name, "to do", why, self._record(inputs))
 
