@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from nsys2prv.analysis.predict.whatif import Prediction
+from nsys2prv.cli.screen import fitting
 from nsys2prv.cli.text_table import TABLE_ROWS, aligned, ms, printable
 from nsys2prv.model.basis import basis
 
@@ -28,21 +29,11 @@ def prediction_text(found: Prediction) -> str:
         f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most; how far "
         f"predictions hold: {AGAINST_REALITY}.",
     ]
-    lines += [
-        f"{printable(change)} changes nothing here: the run has none of it, or has it so already.{_on_delay(change)}"
-        for change in found.without_effect
-    ]
+    nothing = zip(found.without_effect, found.why, strict=True)
+    lines += [f"{printable(change)} changes nothing here: {why}." for change, why in nothing]
     lines += _reasons(found, of_iterations)
-    return "\n".join([*lines, *_iterations(found.iterations)] if of_iterations else lines)
-
-
-def _on_delay(change: str) -> str:
-    """Return what a delay is, for a change of delays without effect."""
-    return (
-        " A delay is host work that takes longer than usual at its place; `host=0` leaves out all host work."
-        if change.startswith("delay")
-        else ""
-    )
+    told = map(fitting, lines)
+    return "\n".join([*told, *_iterations(found.iterations)] if of_iterations else told)
 
 
 def _percent(found: Prediction) -> str:
@@ -52,14 +43,20 @@ def _percent(found: Prediction) -> str:
 
 def _reasons(found: Prediction, of_iterations: bool) -> Iterator[str]:
     """Yield why changes gain so little: hosts hide it, or the iterations begin earlier and end as before."""
+    if float(_percent(found)) == 0 and found.changed and found.changed.pieces:
+        pieces, every = found.changed.pieces, f"{ms(found.changed.ns)} ms in all that was recorded"
+        yield (
+            f"{pieces:,} piece{'s' * (pieces != 1)} of work change{'s' * (pieces == 1)}, by {every}, but none on the "
+            "critical path: meanwhile other work takes as long, or none waits for it, or it is in no counted iteration."
+        )
     if float(_percent(found)) > 0 and found.ends_no_later:
         earlier, one = ms(found.earlier_ns), "iteration" if of_iterations else "work"
         yield f"No work is held up: the first {one} begins {earlier} ms earlier, and the last one ends no later."
     if found.without_hosts and found.hosts_hide_gain:
         alone, both = (ms(round(ns)) for ns in found.without_hosts)
         yield (
-            f"Busy hosts hide most of the gain: without their work (host=0) {basis(of_iterations)} would take {both} "
-            f"ms instead of {alone} ms."
+            f"Busy hosts hide most of the gain: without all of their work {basis(of_iterations)} would take {alone} ms "
+            f"(host=0), and with this change as well {both} ms."
         )
 
 

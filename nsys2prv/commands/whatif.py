@@ -12,7 +12,8 @@ from nsys2prv.analysis.iterations.iteration_lengths import work_lasts_by_ends
 from nsys2prv.analysis.iterations.located import locate
 from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.model import model_of
-from nsys2prv.analysis.predict.whatif import Prediction, WithoutHosts, changes_nothing, predict
+from nsys2prv.analysis.predict.no_effect import changed_by, why_nothing_changes
+from nsys2prv.analysis.predict.whatif import Prediction, WithoutHosts, predict
 from nsys2prv.analysis.question import Question
 from nsys2prv.commands.analyze import open_run
 from nsys2prv.errors import UsageError
@@ -67,6 +68,11 @@ def predictions_of(run: Run, question: Question, changes: Sequence[Change]) -> P
             "the reports hold no device activity and no MPI call whose times could change; "
             "record them with `nsys profile --trace=cuda,mpi,nvtx`, or see `nsys2prv analyze` for what they hold"
         )
-    without_effect = tuple(change.text for change in changes if changes_nothing(model, change))
+    idle = [change for change in changes if not changed_by(model, [change]).pieces]
     without_hosts = WithoutHosts(*(one.iteration_ns for one in others)) if others else None
-    return found._replace(without_effect=without_effect, without_hosts=without_hosts)
+    return found._replace(
+        without_effect=tuple(change.text for change in idle),
+        why=tuple(map(why_nothing_changes, idle)),
+        without_hosts=without_hosts,
+        changed=changed_by(model, changes),
+    )

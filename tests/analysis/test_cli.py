@@ -540,7 +540,7 @@ def test_a_run_without_iterations_and_communication_is_not_said_to_have_them() -
     assert said("whatif", saxpy, "--set", "host=0").startswith("With host=0 the window takes ")
     nothing = said("whatif", saxpy, "--set", "transfer=0")
     assert ": no difference." in nothing
-    assert "transfer=0 changes nothing here: the run has none of it, or has it so already." in nothing
+    assert "transfer=0 changes nothing here: the run has no collective or message whose time could change." in nothing
     assert "`host=0` leaves out all host work" not in nothing
     assert "`host=0` leaves out all host work" in said("whatif", saxpy, "--set", "delay=0")
     assert "changes nothing" not in said("whatif", saxpy, "--set", "host=0")

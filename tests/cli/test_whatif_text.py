@@ -5,6 +5,8 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from nsys2prv.analysis.predict.change import parse_change
+from nsys2prv.analysis.predict.no_effect import Changed, why_nothing_changes
 from nsys2prv.analysis.predict.whatif import PREDICTED, Prediction, WithoutHosts
 from nsys2prv.cli.whatif_text import prediction_text
 
@@ -65,8 +67,8 @@ def test_a_single_iteration_has_no_sum() -> None:
 )
 def test_what_busy_hosts_hide_is_told(gain: int, alone: float, both: float, told: bool) -> None:
     found = _predicted({(1, 0): gain})._replace(without_hosts=WithoutHosts(alone, both))
-    line = "Busy hosts hide most of the gain: without their work (host=0) an iteration would take 0.400 ms instead of"
-    assert (f"{line} 0.700 ms." in prediction_text(found).splitlines()) == told
+    line = "Busy hosts hide most of the gain: without all of their work an iteration would take 0.700 ms (host=0), "
+    assert (f"{line}and with this change as well 0.400 ms." in prediction_text(found).splitlines()) == told
     assert "Busy hosts" not in prediction_text(found._replace(without_hosts=None))
 
 
@@ -79,3 +81,17 @@ def test_iterations_that_end_no_later_are_not_said_to_be_held_up(gain: int, earl
     found = _predicted({(1, 0): gain, (2, 0): gain})._replace(earlier_ns=earlier)
     line = "No work is held up: the first iteration begins 0.010 ms earlier, and the last one ends no later."
     assert (line in prediction_text(found).splitlines()) == told
+
+
+def test_a_change_without_a_gain_has_a_reason() -> None:
+    found = _predicted({(1, 0): 0})
+    slack = "3 pieces of work change, by 2.000 ms in all that was recorded, but none on the critical path: "
+    assert slack in prediction_text(found._replace(changed=Changed(3, 2_000_000)))
+    assert "critical path" not in prediction_text(found._replace(changed=Changed(0, 0)))
+    assert "critical path" not in prediction_text(_predicted({(1, 0): 9000})._replace(changed=Changed(3, 9000)))
+    idle = found._replace(without_effect=("delay=0",), why=(why_nothing_changes(parse_change("delay=0")),))
+    assert "delay=0 changes nothing here: no host work takes longer than usual at its place by 0.1 ms" in (
+        prediction_text(idle)
+    )
+    assert why_nothing_changes(parse_change("GEMM*1")) == "a factor of 1 leaves all times"
+    assert why_nothing_changes(parse_change("rank 3=median")) == "rank 3 computes no longer than the median rank"

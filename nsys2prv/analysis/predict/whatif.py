@@ -17,6 +17,7 @@ from nsys2prv.analysis.predict.change import HOST, Change, parse_change
 from nsys2prv.analysis.predict.changed_lengths import changed_lengths, with_room
 from nsys2prv.analysis.predict.joins import find_joins
 from nsys2prv.analysis.predict.model import Model, ready_times
+from nsys2prv.analysis.predict.no_effect import Changed
 from nsys2prv.analysis.predict.replay import Lengths, measured_lengths, replay
 from nsys2prv.intervals.spans import Times, first_of_equals
 from nsys2prv.model.schemas import to_schema
@@ -48,8 +49,8 @@ class Prediction(NamedTuple):
     """Times of the iterations under some changes (PREDICTED), and the largest relative error of an unchanged replay.
 
     `changes`: as they were written; `earlier_ns`: by how much the iterations begin earlier, the sum over repeats. Only
-    `what_if` looks for the others: `without_effect`: changes that change nothing in this run; `without_hosts`: None
-    where the changes are of hosts.
+    `what_if` looks for the others: `without_effect`: changes that change nothing in this run; `why`: the reason for
+    each of them; `without_hosts`: None where the changes are of hosts; `changed`: what the changes alter.
     """
 
     changes: tuple[str, ...]
@@ -58,6 +59,8 @@ class Prediction(NamedTuple):
     without_effect: tuple[str, ...] = ()
     earlier_ns: int = 0
     without_hosts: WithoutHosts | None = None
+    why: tuple[str, ...] = ()
+    changed: Changed | None = None
 
     @property
     def ends_no_later(self) -> bool:
@@ -124,13 +127,6 @@ def predict(model: Model, scenarios: Sequence[Sequence[Change]]) -> list[Predict
         )
         for changes, found in zip(scenarios, times[1:], strict=True)
     ]
-
-
-def changes_nothing(model: Model, change: Change) -> bool:
-    """Return True if a change leaves all lengths of a run. Raises UsageError for a target that the run lacks."""
-    measured = measured_lengths(model.graph)
-    after = changed_lengths(model, measured, change)
-    return all(np.array_equal(now, then) for now, then in zip(measured, after, strict=True))
 
 
 class _Scenarios:
