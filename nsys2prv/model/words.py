@@ -23,6 +23,12 @@ def few(names: Sequence[str], most: int = 3) -> str:
     return listed + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def in_range(least: float, most: float) -> str:
+    """Return whole numbers by their ends, `5 to 13`, or the one number that both are."""
+    ends = f"{least:,.0f}", f"{most:,.0f}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
 def few_ranks(ranks: Iterable[int]) -> str:
     """Name ranks for one line, a row of them by its ends: `rank 3`, `ranks 0 and 2`, `ranks 0 to 5`."""
     own = sorted(set(ranks))

@@ -190,12 +190,14 @@ def _whole_graphs(case: Case) -> Iterator[Finding]:
     ns, whole = int(graphs["ns"].sum()), int(work["ns"].sum())
     if not ns or ns < WHOLE_GRAPHS.value * whole:
         return
+    # A single GPU has none to communicate with.
+    inside = "pauses and communication" if max(len(case.run.devices), case.run.rank_count) > 1 else "pauses"
     yield Finding(
         "whole-graphs",
         f"CUDA graphs are recorded as a whole, {100 * ns / whole:.0f} % of the device time: efficiency counts "
-        "pauses and communication inside of them as useful",
+        f"{inside} inside of them as useful",
         0.0,
-        f"Record with nsys profile {GRAPH_TRACE}, which shows the kernels of graphs and costs more.",
+        "Record a short part of the program again by node, which slows it down: then figures see what runs in graphs.",
         evidence={"graphs": graphs.height, "graphs_ns": ns, "device_ns": whole},
         command=f"nsys profile {GRAPH_TRACE} ...",
         severity="medium",

@@ -25,7 +25,7 @@ from nsys2prv.analysis.facts.thresholds import (
 from nsys2prv.analysis.frames import KERNEL, NCCL
 from nsys2prv.analysis.work_attributes import blocks_of
 from nsys2prv.model.frames import RECEIVE
-from nsys2prv.model.words import short
+from nsys2prv.model.words import in_range, short
 
 UNDECIDED = (
     "More launches or larger grids are unequal shares; the same kernels taking longer are a slower GPU (clocks, power, "
@@ -67,7 +67,7 @@ class _Kernels(NamedTuple):
 
     `what`: their name, or the family of products, and of kernels that not all GPUs run; `longest`: the name of the
     longest; `why`: see above; `ns`, `launches`, `blocks`: of all of them in the window, and `usual_...` on others (the
-    median).
+    median); `least_launches`, `most_launches`: the range of the launches on others.
     """
 
     what: str
@@ -79,6 +79,8 @@ class _Kernels(NamedTuple):
     usual_ns: float
     usual_launches: float
     usual_blocks: float
+    least_launches: float
+    most_launches: float
 
     @property
     def excess(self) -> float:
@@ -95,7 +97,8 @@ class _Kernels(NamedTuple):
         """Return the words for how they differ from those of others."""
         times = f"{self.ns / max(self.usual_ns, 1):.1f} times as long"
         launches, usual = (f"{n / case.step_count:,.0f}" for n in (self.launches, self.usual_launches))
-        counts = f"launches {case.unit}: {launches}, on others {usual}"
+        on_others = in_range(self.least_launches / case.step_count, self.most_launches / case.step_count)
+        counts = f"launches {case.unit}: {launches}, on others {on_others}"
         return {
             LAUNCHES: counts,
             GRIDS: f"as many launches with {self.blocks / max(self.usual_blocks, 1):.1f} times as many blocks",
@@ -180,7 +183,11 @@ def _compared(case: Case, device: int, others: Collection[int]) -> list[_Kernels
     usual_of = (
         each.join(summed, on=["device", *key], how="left")
         .group_by(*key, "alike")
-        .agg(pl.col(figures).fill_null(0.0).median().name.prefix("usual_"))
+        .agg(
+            pl.col(figures).fill_null(0.0).median().name.prefix("usual_"),
+            least_launches=pl.col("launches").fill_null(0.0).min(),
+            most_launches=pl.col("launches").fill_null(0.0).max(),
+        )
     )
     compared = summed.filter(here).join(usual_of, on=key).with_columns(why=_why()).select(_Kernels._fields)
     return [_Kernels(*row) for row in compared.rows()]

@@ -12,6 +12,7 @@ from nsys2prv.analysis.facts.thresholds import LAUNCHES_MORE, LEAST_MORE, SAME_C
 from nsys2prv.analysis.frames import NCCL
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.analysis.sentences import counted
+from nsys2prv.model.words import in_range
 
 SHARED = (
     "See what it launches then and others do not (evaluation, checkpoints, logging): share that over the ranks, do it "
@@ -25,12 +26,12 @@ def advice_on_launches(case: Case, rank: int) -> str:
     usual = dict(by_step.group_by("rank").agg(pl.col("launches").median()).rows())
     if rank not in usual or len(usual) < 2:
         return ""
-    of_others = median([usual[other] for other in usual if other != rank])
-    if usual[rank] > LAUNCHES_MORE.value * of_others:
+    others_usual = [usual[other] for other in usual if other != rank]
+    if usual[rank] > LAUNCHES_MORE.value * median(others_usual):
         return (
             f"The host of rank {rank} launches {usual[rank]:,.0f} times an iteration, those of others "
-            f"{of_others:,.0f} times: give ranks shares alike (layers of stages, rows of batches, cells), or launch "
-            "less there (fused kernels, CUDA graphs)."
+            f"{in_range(min(others_usual), max(others_usual))} times: give ranks shares alike (layers of stages, rows "
+            "of batches, cells), or launch less there (fused kernels, CUDA graphs)."
         )
     step = ["repeat", "number"]
     others = by_step.filter(pl.col("rank") != rank).group_by(step).agg(others=pl.col("launches").median())
@@ -41,9 +42,10 @@ def advice_on_launches(case: Case, rank: int) -> str:
     if not (enough and 0 < more.height <= SELDOM.value * own.height):
         return ""
     launches, expected = (f"{count / more.height:,.0f}" for count in counts)
+    of = " (the median)" if len(usual) > 2 else ""
     return (
         f"The host of rank {rank} launches {launches} times in {counted(more.select('number', 'repeat').rows())} "
-        f"({more.height} of {own.height}), those of others {expected} times. {SHARED}"
+        f"({more.height} of {own.height}), those of others {expected} times{of}. {SHARED}"
     )
 
 

@@ -140,6 +140,20 @@ def test_more_launches_are_a_larger_share() -> None:
     )
 
 
+def test_other_ranks_that_launch_unlike_each_other_are_a_range() -> None:
+    """Rank 0 launches `layer` three times, ranks 2 and 3 once: the median, 1, holds for no mean of them."""
+    more = ", ".join(f"k:layer:sort @0 {205 + 50 * n}-{255 + 50 * n}" for n in range(9))
+    lines = {0: "k:layer:sort @0 205-225, k:layer:sort @0 225-240, k:layer:sort @0 240-255", 1: more}
+    text = "\n".join(
+        f"{rank}| {', '.join(USUAL)}, {lines.get(rank, 'k:layer:sort @0 205-255')}, "
+        f"n @10 {655 if rank == 1 else 255}-660, wait 20-661"
+        for rank in range(4)
+    )
+    run = program(text)
+    run = run._replace(work=run.work.with_columns(shape=pl.when(pl.col("kind") == "kernel").then(SHAPE)))
+    assert "(launches an iteration: 9, on others 1 to 3)" in advice(run)
+
+
 def test_kernels_that_others_do_not_launch_are_a_larger_share() -> None:
     assert advice(uneven("k:other:sort @0 205-655", "k:add:elementwise @0 205-255", 655)) == (
         "Share the work evenly: 100 % of what it computes longer is in sort kernels like `other` (launches an "

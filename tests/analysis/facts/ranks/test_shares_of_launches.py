@@ -47,6 +47,13 @@ def test_a_rank_that_launches_more_than_others_is_told_so(changed: dict[str, str
     assert not advice_on_launches(case, 0)
 
 
+def test_the_launches_of_several_others_are_a_range_and_not_a_median() -> None:
+    """Three of rank 0, two of rank 2."""
+    text = f"0| {FEW}, k @6 305-310, {WAITS}\n1| {MANY}, {ARRIVES}\n2| {FEW}, {WAITS}"
+    case = case_of(analysis_of(program(text, steps=8)))
+    assert "launches 15 times an iteration, those of others 2 to 3 times: give" in advice_on_launches(case, 1)
+
+
 def test_ranks_that_launch_in_turn_have_no_larger_share() -> None:
     turns = {
         f"step{n}_rank{rank}": WAITS if n % 2 == rank else f"{FEW}, {ARRIVES}" for n in range(8) for rank in (0, 1)
