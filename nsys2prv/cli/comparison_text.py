@@ -26,6 +26,8 @@ from nsys2prv.model.units import FRACTION
 from nsys2prv.run.iterations.steady import STEADY
 
 HEAD = ("what", "name", "unit", "A", "B", "B - A", "change %")
+# What empty cells mean.
+EMPTY = "An empty cell under A or B: that run has no such figure, and there is no change to tell."
 # Longest text of a cell.
 WIDTH = 60
 # Change in percent below which a figure is only counted: the spread of iterations hides it in most runs.
@@ -51,7 +53,7 @@ class ShownFigures(NamedTuple):
 
     @property
     def left_out(self) -> list[str]:
-        """Return what is left out as a sentence, and how to see it; nothing where all is shown."""
+        """Return what empty cells mean, and what is left out with how to see it; nothing where all is shown."""
         if not self.every:
             return ["Neither run has figures to compare: device activity, MPI calls or iterations."]
         if not self.rows:
@@ -59,8 +61,9 @@ class ShownFigures(NamedTuple):
         same = f"{self.same} of {self.every} figures, which do not differ in the digits that are shown"
         slight = f"{self.slight} that change by less than {SLIGHT:g} %"
         less = f"{self.less} kernel{'s' * (self.less != 1)} that changed less (--top)"
+        empty = [EMPTY] if any("" in row[3:5] for row in self.rows) else []
         parts = [*([same] if self.same else []), *([slight] if self.slight else []), *([less] if self.less else [])]
-        return [f"Left out: {'; '.join(parts)}. --json has all."] if parts else []
+        return [*empty, *([f"Left out: {'; '.join(parts)}. --json has all."] if parts else [])]
 
 
 def comparison_text(comparison: Comparison, top: int) -> str:
@@ -128,23 +131,25 @@ def _shown(comparison: Comparison, top: int, without: Sequence[str] = ()) -> Sho
     each = all(comparison.iterations)
     slight = (pl.col("change_percent").abs() < SLIGHT).fill_null(False) & ~ALWAYS
     few = len(_differing(table.filter(slight), each))
-    others = _differing(table.filter(~of_kernels & ~slight), each)
+    others = _differing(table.filter(~of_kernels & ~slight), each, comparison.only_copies)
     changed = _differing(kernels.filter(~slight), each)
     same = table.height - len(others) - len(changed) - few
     return ShownFigures([*others, *changed[:top]], table.height, same, few, max(len(changed) - top, 0))
 
 
-def _differing(figures: pl.DataFrame, of_iterations: bool) -> list[list[str]]:
+def _differing(figures: pl.DataFrame, of_iterations: bool, only_copies: bool = False) -> list[list[str]]:
     """Return the cells of the figures whose digits show a difference. `of_iterations`: sums are of an iteration."""
     rows = figures.iter_rows(named=True)
-    return [_row(row, of_iterations) for row in rows if differs(row["what"], row["name"], row["difference"])]
+    return [
+        _row(row, of_iterations, only_copies) for row in rows if differs(row["what"], row["name"], row["difference"])
+    ]
 
 
-def _row(figure: Mapping[str, Any], of_iterations: bool) -> list[str]:
+def _row(figure: Mapping[str, Any], of_iterations: bool, only_copies: bool) -> list[str]:
     """Return the cells of a figure in its unit."""
     unit, change = unit_of_figure(figure["what"], figure["name"]), figure["change_percent"]
     values = ["" if figure[c] is None else unit.text(figure[c]) for c in ("a", "b", "difference")]
-    words = (text[:WIDTH] for text in words_of_figure(figure["what"], figure["name"], of_iterations))
+    words = (text[:WIDTH] for text in words_of_figure(figure["what"], figure["name"], of_iterations, only_copies))
     # Percents of percents are read as points.
     told = change is not None and unit != FRACTION
     return [*words, unit.sign, *values, f"{change:+.1f}" if told else ""]

@@ -108,7 +108,7 @@ def _comparison_tables(comparison: Comparison) -> Iterator[PageTable]:
         words = {"a": "A", "b": "B", "difference": "B - A"}
         heads = {name: f"{said} {unit.sign}".strip() for name, said in words.items()}
         table = ShownTable("comparison", key, title, heads, dict.fromkeys(heads, unit))
-        compared = _compared(comparison.told.to_dicts(), all(comparison.iterations))
+        compared = _compared(comparison.told.to_dicts(), all(comparison.iterations), comparison.only_copies)
         if rows := [row for row, own in compared if own == unit]:
             yield table_of(table, rows)
 
@@ -122,15 +122,17 @@ def _figures_left_out(comparison: Comparison) -> str:
     return "".join(f'<p class="note">{escape(note)}</p>' for note in notes if note)
 
 
-def _compared(rows: Sequence[Mapping[str, Any]], of_iterations: bool) -> Iterator[tuple[dict[str, Any], Unit]]:
+def _compared(
+    rows: Sequence[Mapping[str, Any]], of_iterations: bool, only_copies: bool
+) -> Iterator[tuple[dict[str, Any], Unit]]:
     """Yield each row that differs with the words of its figure, and its unit: MS, FRACTION or NUMBER.
 
-    `of_iterations`: sums are of an iteration.
+    `of_iterations`, `only_copies`: see words_of_figure.
     """
     for row in rows:
         if not differs(row["what"], row["name"], row["difference"]):
             continue
-        what, name = words_of_figure(row["what"], row["name"], of_iterations)
+        what, name = words_of_figure(row["what"], row["name"], of_iterations, only_copies)
         unit = unit_of_figure(row["what"], row["name"])
         yield {**row, "what": what, "name": name}, unit if unit.sign else NUMBER
 

@@ -120,3 +120,29 @@ def test_slight_changes_are_counted_and_percents_have_no_percents() -> None:
         "Left out: 2 of 6 figures, which do not differ in the digits that are shown; 1 that change by less than 1 %. "
         "--json has all."
     )
+
+
+def test_graphs_of_two_runs_are_paired_by_their_time_and_not_by_numbers_of_each_run() -> None:
+    a = side("one", 3, {**FIGURES, ("kernel, total_ns", "graph 1"): 2e6, ("kernel, total_ns", "graph 76"): 8e6})
+    b = side("two", 3, {**FIGURES, ("kernel, total_ns", "graph 1"): 5e6})
+    lines = [line.split("  ") for line in comparison_text(Comparison(a, b), 10).splitlines()]
+    rows = [[cell.strip() for cell in cells if cell.strip()] for cells in lines]
+    assert ["kernel", "graph, no. 1 by time", "ms", "2.667", "1.667", "-1.000", "-37.5"] in rows
+    assert ["kernel", "graph, no. 2 by time", "ms", "0.667"] in rows
+
+
+def test_empty_cells_are_explained_below_the_table() -> None:
+    a = side("one", 3, {**FIGURES, ("kernel, total_ns", "other"): 2e6})
+    said = "An empty cell under A or B: that run has no such figure, and there is no change to tell."
+    assert said in comparison_text(Comparison(a, side("two", 3, FIGURES)), 10)
+    assert "empty cell" not in comparison_text(compared((3, 3)), 10)
+
+
+@pytest.mark.parametrize(("more", "name"), [({}, "copies"), ({("class, total_ns", "NCCL"): 1e6}, "communication")])
+def test_copies_of_a_single_rank_are_no_communication(more: dict[tuple[str, str], float], name: str) -> None:
+    a, b = (
+        side(run, 3, {**FIGURES, **more, ("efficiency", "communication"): share})
+        for run, share in (("one", 0.5), ("two", 0.9))
+    )
+    rows = [line.split()[:2] for line in comparison_text(Comparison(a, b), 10).splitlines()]
+    assert ["efficiency", name] in rows

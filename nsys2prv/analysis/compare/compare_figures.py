@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import polars as pl
 
 from nsys2prv.analysis.compare.run_figures import CLASS_TIME, ITERATION_MEAN, KERNEL_TIME, RunFigures
@@ -17,6 +20,8 @@ COMPARISON = {
     "change_percent": pl.Float64(),
 }
 
+# The name of a CUDA graph that was recorded as a whole: see families/device/graphs.py.
+GRAPH_NAME = re.compile(r"graph \d+")
 # Figures that are sums over the window, beside those of classes and kernels.
 SUMS = ("window", "devices", "overlap", "memory")
 
@@ -25,11 +30,22 @@ def compare_figures(a: RunFigures, b: RunFigures) -> pl.DataFrame:
     """Return COMPARISON of two runs. Figures of one run only, and iterations of other work, are null."""
     # Iterations of other names may be other work: epochs of one run are not the steps of the other.
     alike = same_marks(a, b)
-    left, right = (dict(run.figures) if alike else _under_own_name(run) for run in (a, b))
+    left, right = (_graphs_by_time(run.figures if alike else _under_own_name(run)) for run in (a, b))
     keys = [*left, *(k for k in right if k not in left)]
     rows = [(what, name, left.get((what, name)), right.get((what, name))) for what, name in keys]
     names = list(COMPARISON)[:4]
     return _with_changes(pl.DataFrame(rows, schema={n: COMPARISON[n] for n in names}, orient="row"))
+
+
+def _graphs_by_time(figures: Mapping[tuple[str, str], float]) -> dict[tuple[str, str], float]:
+    """Return figures with CUDA graphs that were recorded as a whole named by their place, the longest in all first.
+
+    Their numbers are those of a run, and what they contain is not known.
+    """
+    own = [(value, key) for key, value in figures.items() if key[0] == KERNEL_TIME and GRAPH_NAME.fullmatch(key[1])]
+    ordered = sorted(own, key=lambda one: (-one[0], one[1]))
+    places = {key: (KERNEL_TIME, f"graph, no. {place} by time") for place, (_, key) in enumerate(ordered, 1)}
+    return {places.get(key, key): value for key, value in figures.items()}
 
 
 def _under_own_name(run: RunFigures) -> dict[tuple[str, str], float]:

@@ -154,6 +154,11 @@ class Comparison:
             "not_compared": self.not_told or None,
         }
 
+    @property
+    def only_copies(self) -> bool:
+        """Return True if nothing but copies communicates in both runs."""
+        return self.a.only_copies and self.b.only_copies
+
     def __repr__(self) -> str:
         return f"<Comparison: {self.verdict.text}>"
 

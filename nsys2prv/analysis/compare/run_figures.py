@@ -60,6 +60,11 @@ class RunFigures(NamedTuple):
     active_ns: int | None = None
 
     @property
+    def only_copies(self) -> bool:
+        """Return True if nothing but copies can count as communication: one rank, and no kernels of NCCL."""
+        return self.ranks < 2 and (CLASS_TIME, "NCCL") not in self.figures
+
+    @property
     def program(self) -> str:
         """Return the names of the programs of all tasks, each once."""
         return ", ".join(sorted({*self.programs}))
@@ -156,11 +161,14 @@ def differs(what: str, name: str, difference: float | None) -> bool:
     return difference is None or float(unit_of_figure(what, name).text(difference)) != 0
 
 
-def words_of_figure(what: str, name: str, of_iterations: bool = True) -> tuple[str, str]:
+def words_of_figure(what: str, name: str, of_iterations: bool = True, only_copies: bool = False) -> tuple[str, str]:
     """Return what a figure to compare is of, and its name, as words without the unit.
 
-    `of_iterations`: sums are of an iteration, not of a window without any.
+    `of_iterations`: sums are of an iteration, not of a window without any; `only_copies`: nothing but copies
+    communicates in the runs.
     """
+    if only_copies and (what, name) == (EFFICIENCY, "communication"):
+        return what, "copies"
     if (what, name) == ("window", "duration_ns") and of_iterations:
         return ITERATION_MEAN, "from first to last activity"
     if what.endswith(", mean") and name in OF_ITERATIONS:
