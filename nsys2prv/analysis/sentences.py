@@ -204,7 +204,7 @@ def efficiency_within(analysis: Analysis) -> Iterator[str]:
 
 
 def window_time(analysis: Analysis) -> str:
-    """Return how long the window lasts, after its name: `200.462 ms, an iteration every 67.073 ms`.
+    """Return how long the window lasts, after its name: `200.462 ms in all, an iteration every 67.073 ms`.
 
     It is that of its iterations where much of them is between their device work: see `outside_device_work`. If the
     median iteration is far from the mean, as where a few are long, it follows: `(median 22.104 ms)`.
@@ -215,7 +215,8 @@ def window_time(analysis: Analysis) -> str:
         return f"{lasting} ms"
     mean, median = (float(ns or 0) for ns in (times.mean(), times.median()))  # type: ignore[arg-type]
     apart = abs(mean - median) > MEDIAN_TOLERANCE * mean
-    return f"{lasting} ms, an iteration every {MS.text(mean)} ms{f' (median {MS.text(median)} ms)' if apart else ''}"
+    usual = f" (median {MS.text(median)} ms)" if apart else ""
+    return f"{lasting} ms in all, an iteration every {MS.text(mean)} ms{usual}"
 
 
 def outside_device_work(analysis: Analysis) -> Iterator[str]:

@@ -15,7 +15,7 @@ WORDS = {
     "calls_ns": "time in the call",
     "compute_longer_ns": "computes longer than the others",
     "computing_ns": "GPUs compute",
-    "delay_ns": "delayed by",
+    "delay_ns": "delays of the window together",
     "excess_ns": "longer than the others",
     "factor": "times as long as on its peers",
     "filled": "part of the memory that is full",

@@ -18,6 +18,7 @@ from nsys2prv.page.evidence import WORDS, evidence_pair
         ("filled", 0.957, ("part of the memory that is full", "95.7 %")),
         ("functions", [["step", "train.py", 0.796]], ("functions", "step (train.py) 79.6 %")),
         ("exposed_waiting_ns", 1_000_000, ("exposed waiting", "1.000 ms")),
+        ("delay_ns", 3_000_000, ("delays of the window together", "3.000 ms")),
         ("launches", 340, ("launches", "340")),
         ("gb_s", 12.5, ("bandwidth", "12.500 GB/s")),
         ("missing", {"metrics": "--gpu-metrics-devices"}, ("missing", "metrics: --gpu-metrics-devices")),

@@ -28,7 +28,7 @@ WHOLE_NS, COMPUTING_NS = 5995 * UNIT - 1, 6 * 490 * UNIT
 def test_the_headline_is_of_whole_iterations_where_much_lies_between_them(until: int, said: bool) -> None:
     screen = verdict_of(analysis_of(program(f"0| k @0 5-300, k @300 305-{until}")), [Path("run")])
     lines = (
-        "Window: steady, iterations 0 to 5, 59.950 ms, an iteration every 9.992 ms\n",
+        "Window: steady, iterations 0 to 5, 59.950 ms in all, an iteration every 9.992 ms\n",
         "  50 % of it lies between iterations, from their last device work to the next one's first: tables\n"
         "    and cfgs cover the other 29.700 ms\n",
         "Efficiency: 49.0 % = copies 100.0 x orchestration 49.0\n",
