@@ -78,7 +78,12 @@ def _check_one_run(paths: Sequence[Path], settings: Settings) -> None:
 
     Raises Nsys2prvError.
     """
-    refusing, quiet = replace(settings.options, one_run=False), replace(settings.execution, quiet=True)
-    own = {"selection": Selection(families=WITH_COMMUNICATORS), "options": refusing, "execution": quiet}
     with TemporaryDirectory(prefix="nsys2prv-") as folder:
-        translate(paths, Path(folder, "trace"), dry_run=True, **own)
+        translate(
+            paths,
+            Path(folder, "trace"),
+            selection=Selection(families=WITH_COMMUNICATORS),
+            options=replace(settings.options, one_run=False),
+            execution=replace(settings.execution, quiet=True),
+            dry_run=True,
+        )
