@@ -142,7 +142,8 @@ def cfgs_table(folder: str) -> str:
 def _cfg_row(cfg: Cfg) -> Sequence[str]:
     image = f"img/{cfg.folder}-{cfg.name}.png"
     shot = f"<br>![{cfg.name}]({image})" if (DOCS / image).exists() else ""
-    about = " ".join(cfg.about.split())
+    # The question that it answers stands on a line of its own.
+    about = " ".join(cfg.about.split()).replace("? ", "?<br>", 1)
     return f"`{cfg.name}`", f"**{cfg.title}.** {about}{shot}", cfg.record
 
 
