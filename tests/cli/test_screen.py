@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from programs import GOOD, analysis_of, program
 
+from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.cli.screen import Screen, terminal
 from nsys2prv.cli.text_table import aligned
-from nsys2prv.cli.first_screen import verdict_of
 
 WARNING = "nccl, 264 rows: kernels without the payload of their NCCL call in the report, and " * 3
 
