@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from textwrap import wrap
 from typing import NamedTuple
@@ -32,7 +33,10 @@ USUAL = Screen()
 
 
 def terminal_width() -> int | None:
-    """Return the characters in a line of the terminal, or of COLUMNS; None where neither says it, as in a pipe."""
+    """Return the characters in a line of the terminal, or of COLUMNS there; None in a pipe or a file."""
+    # A shell may have closed the standard output (`>&-`).
+    if not (sys.stdout and sys.stdout.isatty()):
+        return None
     return shutil.get_terminal_size((0, 0)).columns or None
 
 
@@ -43,5 +47,8 @@ def terminal() -> Screen:
 
 def fitting(line: str, indent: str = "") -> str:
     """Return a line as several where the terminal is narrower: it would break inside a word."""
-    width = max(LEAST_WIDTH, terminal_width() or len(indent + line) + 1)
+    width = terminal_width()
+    if width is None:
+        return indent + line
+    width = max(LEAST_WIDTH, width)
     return "\n".join(wrap(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False))

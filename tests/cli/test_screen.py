@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 from programs import GOOD, analysis_of, program
 
 from nsys2prv.cli.first_screen import verdict_of
-from nsys2prv.cli.screen import Screen, terminal
+from nsys2prv.cli.screen import USUAL, Screen, fitting, terminal, terminal_width
 from nsys2prv.cli.text_table import aligned
 
 WARNING = "nccl, 264 rows: kernels without the payload of their NCCL call in the report, and " * 3
@@ -33,16 +34,27 @@ def test_a_narrow_screen_has_shorter_lines_and_says_as_much(width: int) -> None:
     assert [word for word in narrow.split() if word != "(or"][:40] == usual.split()[:40]
 
 
-def test_the_terminal_or_the_variable_tells_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
+def on_terminal(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    """Let the standard output be a terminal of so many characters."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+
+
+def test_the_terminal_tells_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
     for told, width in ((72, 72), (500, 100), (3, 40)):
-        monkeypatch.setenv("COLUMNS", str(told))
+        on_terminal(monkeypatch, told)
         assert terminal().width == width
+
+
+def test_lines_in_a_pipe_are_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    assert (terminal_width(), terminal(), fitting("word " * 60)) == (None, USUAL, "word " * 60)
 
 
 def test_the_longest_text_of_a_table_takes_several_lines_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     head, row = ("ms", "what", "name"), ("1.5", "a few words of text", "the name")
     assert len(aligned(head, [row]).splitlines()) == 2
-    monkeypatch.setenv("COLUMNS", "40")
+    on_terminal(monkeypatch, 40)
     assert aligned(head, [(*row[:1], f"{row[1]} and some more of them", row[2])]).splitlines() == [
         "   ms  what                     name",
         "  1.5  a few words of text and  the name",
