@@ -19,7 +19,7 @@ def fold_same_host(findings: Sequence[Finding]) -> Sequence[Finding]:
     more, less = (bound, late) if bound.cost_ns > late.cost_ns else (late, bound)
     # What others wait is in the title of `late-rank`.
     said = f"{less.title.partition(OTHERS_WAIT)[0]}. "
-    evidence = {**less.evidence, **more.evidence}
+    evidence = {**less.evidence, **more.evidence, "also": less.id}
     folded = more._replace(advice=f"{said}{more.advice}", evidence=evidence, spare=(*more.spare, said))
     return [folded if one is more else one for one in findings if one is not less]
 

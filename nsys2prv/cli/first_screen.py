@@ -69,7 +69,7 @@ def _wrapped(lines: Iterable[str], screen: Screen) -> Iterator[str]:
     """Yield lines as such of the screen's width: one that is cut shows half of a figure."""
     for line in lines:
         own = line[: len(line) - len(line.lstrip())]
-        yield from wrap(line, screen.width, subsequent_indent=f"{own}  ")
+        yield from wrap(line, screen.width, subsequent_indent=f"{own}  ", break_on_hyphens=False)
 
 
 def _tables(run: str, screen: Screen) -> str:

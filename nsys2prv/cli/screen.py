@@ -26,23 +26,26 @@ class Screen(NamedTuple):
     def cut(self, text: str, most: int, hanging: str = "  ") -> Iterator[str]:
         """Yield a text as lines, of WIDTH characters at most `most`, cut behind a word where it is longer."""
         lines = self.lines(most)
-        yield from wrap(text, self.width, subsequent_indent=hanging, max_lines=lines, placeholder=" ...")
+        yield from wrap(
+            text, self.width, subsequent_indent=hanging, max_lines=lines, placeholder=" ...", break_on_hyphens=False
+        )
 
 
 USUAL = Screen()
 
 
 def terminal_width() -> int | None:
-    """Return the characters in a line of the terminal, or of COLUMNS there; None in a pipe or a file."""
+    """Return the characters in a line of the terminal, or of COLUMNS there, LEAST_WIDTH or more; None in a pipe."""
     # A shell may have closed the standard output (`>&-`).
     if not (sys.stdout and sys.stdout.isatty()):
         return None
-    return shutil.get_terminal_size((0, 0)).columns or None
+    columns = shutil.get_terminal_size((0, 0)).columns
+    return max(LEAST_WIDTH, columns) if columns else None
 
 
 def terminal() -> Screen:
     """Return the screen of the terminal."""
-    return Screen(min(WIDTH, max(LEAST_WIDTH, terminal_width() or WIDTH)))
+    return Screen(min(WIDTH, terminal_width() or WIDTH))
 
 
 def fitting(line: str, indent: str = "") -> str:
@@ -50,5 +53,4 @@ def fitting(line: str, indent: str = "") -> str:
     width = terminal_width()
     if width is None:
         return indent + line
-    width = max(LEAST_WIDTH, width)
     return "\n".join(wrap(line, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False))

@@ -73,7 +73,7 @@ def _lines(
         if column is None:
             laid.append([*row])
         elif room:
-            first, *others = wrap(row[column], room) or [""]
+            first, *others = wrap(row[column], room, break_on_hyphens=False) or [""]
             laid.append([*row[:column], first, *row[column + 1 :]])
             laid += [[text if n == column else "" for n in range(len(row))] for text in others]
         else:

@@ -9,6 +9,7 @@ from nsys2prv.model.units import FRACTION, unit_of, words_of
 
 # By the name in JSON. All others are told by their own words.
 WORDS = {
+    "also": "the rule that tells it, too",
     "best_gb_s": "best bandwidth",
     "bytes_a_copy": "size of a copy",
     "call_p50_ns": "a launching call (median)",

@@ -31,7 +31,7 @@ def test_a_late_rank_whose_host_is_the_reason_for_all_is_told_once() -> None:
     """Rank 1 is late by more than hosts cost beyond it."""
     late, bound = _of_one_host(9e6, 4e6)
     (told,) = fold_same_host([bound, late])
-    assert (told.id, told.cost_ns) == ("late-rank", 9e6)
+    assert (told.id, told.cost_ns, told.evidence["also"]) == ("late-rank", 9e6, "host-bound")
     assert told.advice == "Host-bound: rank 1's GPU has no work, 7.65 ms an iteration. See what rank 1 does."
     other = late._replace(ranks=(0,))
     assert fold_same_host([bound, other]) == [bound, other]

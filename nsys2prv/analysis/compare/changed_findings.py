@@ -125,9 +125,10 @@ def _unpaired(runs: Iterable[Sequence[StatedFinding]], matches: Sequence[Match])
 def _is_hidden(one: StatedFinding, run: Iterable[StatedFinding]) -> bool:
     """Return True for waiting in turn that a late rank of the other run, with the findings `run`, may hide.
 
-    Where a rank is late for longer than others wait in turn, that waiting may be of its lateness.
+    Where a rank is late for longer than others wait in turn, that waiting may be of its lateness, which `host-bound` of
+    that rank may tell, too (see folded_findings).
     """
-    late = (other.cost_ns for other in run if other.id in BOUNDS)
+    late = (other.cost_ns for other in run if other.id in BOUNDS or (other.id == "host-bound" and other.ranks))
     return one.id == WAITING and one.cost_ns <= max(late, default=-1)
 
 

@@ -19,6 +19,8 @@ from nsys2prv.analysis.frames import COPY, GRAPH, MPI
 from nsys2prv.analysis.interval_frames import whole_with_ns
 from nsys2prv.analysis.iterations.window import recordings
 from nsys2prv.analysis.recording.missing import GRAPH_TRACE, has_lost_work
+from nsys2prv.families.mpi.mpi import FAMILY as MPI_FAMILY
+from nsys2prv.families.nccl.nccl import FAMILY as NCCL_FAMILY
 from nsys2prv.model.units import text_ms
 from nsys2prv.run.defects import Defect
 from nsys2prv.run.iterations.steady import begun_apart
@@ -190,8 +192,10 @@ def _whole_graphs(case: Case) -> Iterator[Finding]:
     ns, whole = int(graphs["ns"].sum()), int(work["ns"].sum())
     if not ns or ns < WHOLE_GRAPHS.value * whole:
         return
-    # A single GPU has none to communicate with.
-    inside = "pauses and communication" if max(len(case.run.devices), case.run.rank_count) > 1 else "pauses"
+    # A single GPU has none to communicate with, unless its program calls NCCL or MPI.
+    alone = max(len(case.run.devices), case.run.rank_count) == 1
+    communicates = not alone or case.run.recorded_families & {MPI_FAMILY.name, NCCL_FAMILY.name}
+    inside = "pauses and communication" if communicates else "pauses"
     yield Finding(
         "whole-graphs",
         f"CUDA graphs are recorded as a whole, {100 * ns / whole:.0f} % of the device time: efficiency counts "

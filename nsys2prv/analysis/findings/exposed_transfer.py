@@ -28,10 +28,8 @@ OVERLAP = Words(
 OVERLAP_OF_MPI = "MPI_Isend, MPI_Irecv"
 # Gradients and activations bear fewer digits than they have.
 SMALLER = Words(general="", pytorch="BF16 gradients, ", jax="gradients in bfloat16, ")
-# Calls that start operations of MPI without waiting for them, and those that then wait.
-ASYNCHRONOUS = (
-    r"^MPI_(Wait|I(all|barrier|bcast|bsend|exscan|gather|m?recv|neighbor|reduce|rsend|scan|scatter|send|ssend))"
-)
+# Calls that wait for operations of MPI that others started.
+ASYNCHRONOUS = r"^MPI_Wait"
 ADVICE_PROGRESS = (
     "Most of the time is in {name}: let MPI progress before it (a progress thread, MPI_Test between pieces of work), "
     "or send less (fewer, larger messages)."
@@ -170,14 +168,15 @@ def _together(case: Case) -> str:
 
 
 def _asynchronous(named: pl.DataFrame) -> str:
-    """Return the operation of asynchronous MPI with most of the exposed transfers, if most of them are of such MPI.
+    """Return the waits of asynchronous MPI that have most of the exposed transfers; an empty text if these have less.
 
-    Else an empty text. `named`: operation and exposed_transfer_ns, the longest first.
+    `named`: operation and exposed_transfer_ns, the longest first.
     """
-    own = named.filter(pl.col("operation").str.contains(ASYNCHRONOUS))
-    if 2 * float(own["exposed_transfer_ns"].sum()) <= float(named["exposed_transfer_ns"].sum()):
+    own, half = named.filter(pl.col("operation").str.contains(ASYNCHRONOUS)), named["exposed_transfer_ns"].sum() / 2
+    together = own["exposed_transfer_ns"].cum_sum()
+    if not (together > half).any():
         return ""
-    return str(own["operation"][0])
+    return " and ".join(own["operation"][: int((together <= half).sum()) + 1])
 
 
 def _computing(case: Case) -> float | None:

@@ -71,7 +71,7 @@ def batch(
     """
     if output is None and not dry_run:
         raise UsageError("no folder for the traces; name it with -o OUTDIR, or see what would be done with --dry-run")
-    root, folder = Path(root), Path(output or NO_FOLDER)
+    root, folder = Path(root), Path(NO_FOLDER if output is None else output)
     within_memory(1, settings.execution.memory, settings.execution.limits)
     if settings.execution.dask:  # workers have a current folder of their own
         root, folder = root.absolute(), folder.absolute()

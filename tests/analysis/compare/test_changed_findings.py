@@ -202,9 +202,13 @@ def test_a_late_rank_with_a_cause_by_name_is_not_the_waiting_in_turn_of_busy_hos
     assert changed_findings([one], [waiting]) == ((one,), (waiting,), (), (), ())
 
 
-def test_waiting_in_turn_is_neither_gone_nor_new_where_a_rank_is_late_for_longer() -> None:
-    """The finding of such waiting is left out there, as it may be of the late rank."""
-    one, waiting = LATE._replace(ranks=(0,), subject="eval"), LATE._replace(id="exposed-waiting", cost_ns=1_000_000)
+@pytest.mark.parametrize("rule", ["late-rank", "host-bound"])
+def test_waiting_in_turn_is_neither_gone_nor_new_where_a_rank_is_late_for_longer(rule: str) -> None:
+    """The finding of such waiting is left out there, as it may be of the late rank, which `host-bound` tells, too."""
+    one, waiting = (
+        LATE._replace(id=rule, ranks=(0,), subject="eval"),
+        LATE._replace(id="exposed-waiting", cost_ns=1_000_000),
+    )
     assert changed_findings([one], [waiting]) == ((one,), (), (), (), ())
     assert changed_findings([waiting], [one]) == ((), (one,), (), (), ())
 

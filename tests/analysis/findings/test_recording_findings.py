@@ -185,6 +185,8 @@ def test_graphs_that_are_recorded_whole_are_named(share: float, named: bool) -> 
         whole = found["whole-graphs"]
         assert f"{100 * share:.0f} % of the device time" in whole.title
         assert whole.title.endswith("efficiency counts pauses inside of them as useful"), "a single GPU"
+        of_many = findings_of(run._replace(work=work, recorded_families=frozenset({"nccl"})))["whole-graphs"]
+        assert "pauses and communication inside" in of_many.title, "the report of one rank of several"
         assert "--cuda-graph-trace" not in whole.advice, "the next command says it"
         assert (whole.severity, whole.command) == ("medium", "nsys profile --cuda-graph-trace=node ...")
         assert whole.evidence["graphs_ns"] == pytest.approx(share * whole.evidence["device_ns"], rel=0.01)

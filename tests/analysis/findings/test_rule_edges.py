@@ -19,7 +19,7 @@ from nsys2prv.analysis.facts.ranks.latecomers import _awaited, latecomer_ranks
 from nsys2prv.analysis.facts.thresholds import ATTAINABLE
 from nsys2prv.analysis.findings.contention import contention
 from nsys2prv.analysis.findings.data_loading import data_loading
-from nsys2prv.analysis.findings.exposed_transfer import exposed_transfer
+from nsys2prv.analysis.findings.exposed_transfer import _asynchronous, exposed_transfer
 from nsys2prv.analysis.findings.exposed_waiting import _why
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.findings.host_copies import host_copies
@@ -725,7 +725,8 @@ def test_messages_that_no_recorded_probe_found_were_waited_for(receive: str, pro
 
 
 @pytest.mark.parametrize(
-    ("operation", "asynchronous"), [("MPI_Wait", True), ("MPI_Waitall", True), ("MPI_Recv", False)]
+    ("operation", "asynchronous"),
+    [("MPI_Wait", True), ("MPI_Waitall", True), ("MPI_Recv", False), ("MPI_Isend", False)],
 )
 def test_time_in_waits_for_asynchronous_transfers_asks_for_progress_of_mpi(operation: str, asynchronous: bool) -> None:
     rank = "k @0 0-400, n @0 400-500, k @0 500-501, wait 5-990"
@@ -736,6 +737,15 @@ def test_time_in_waits_for_asynchronous_transfers_asks_for_progress_of_mpi(opera
     assert ("MPI_Test" in found.advice, "Overlap" in found.advice) == (asynchronous, not asynchronous)
     # By the name that the title has.
     assert found.advice.startswith(f"Most of the time is in {operation}: ") == asynchronous
+
+
+@pytest.mark.parametrize(
+    ("times", "named"),
+    [((60, 30, 10), "MPI_Waitall"), ((36, 30, 34), "MPI_Waitall and MPI_Wait"), ((20, 20, 60), "")],
+)
+def test_waits_of_mpi_are_named_that_have_most_of_the_time_together(times: tuple[int, ...], named: str) -> None:
+    operations = ["MPI_Waitall", "MPI_Wait", "MPI_Allreduce"]
+    assert _asynchronous(pl.DataFrame({"operation": operations, "exposed_transfer_ns": times})) == named
 
 
 def test_waiting_in_sends_names_the_late_receivers() -> None:
