@@ -131,7 +131,7 @@ def _of_marks(a: RunFigures, b: RunFigures) -> str:
     if same_pattern(a, b):
         return ""
     patterns = f"by {short(str(a.iteration_pattern))!r} in A, by {short(str(b.iteration_pattern))!r} in B"
-    return f" Iterations are found {patterns}; {common_work(a.work, b.work).text} in them."
+    return f" Iterations are found {patterns}; in an iteration {common_work(a.work, b.work).text}."
 
 
 def _without_test(a: RunFigures, b: RunFigures) -> str:

@@ -12,6 +12,7 @@ from nsys2prv.analysis.analysis_record import Analysis
 from nsys2prv.analysis.frames import GRAPH, KERNEL, NCCL, Run
 from nsys2prv.analysis.iterations.phases import projected
 from nsys2prv.analysis.work_attributes import blocks_of, threads_of
+from nsys2prv.model.words import short
 
 # An iteration does the work of several of the other run if so large a share of its launches is of kernels that come a
 # whole number of times as often, up to so small an error, and that take as many times as long, up to another error: a
@@ -44,29 +45,42 @@ class CommonWork(NamedTuple):
     """Names of the kernels and graphs that both runs launch.
 
     `every`: how many; `equal`: those that come equally often; `others`: the most that come another number of times as
-    often, the same for all of them.
+    often, the same for all of them; `replaced`: names of the first run alone, each with one of the second run alone
+    that comes as often in its place (see `common_work`).
     """
 
     every: int
     equal: int
     others: int
+    replaced: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_same(self) -> bool:
         """Return whether the work is the same but for changes: half of it or more comes equally often.
 
-        Less of it comes another number of times as often.
+        Less of it comes another number of times as often. Or all of it comes equally often but for replaced names.
         """
+        if self.replaced:
+            return True
         return self.equal >= FEWEST_EQUAL and 2 * self.equal >= self.every and self.equal > self.others
 
     @property
     def text(self) -> str:
-        """Return how many come equally often, as a clause."""
+        """Return how many are launched equally often, and what is replaced, as a clause."""
         if not self.every:
-            return "both launch no kernel or graph of one name"
+            return "no kernel or graph has the same name in both"
+        named = f"with the same name{'s' * (self.every > 1)} in both"
         if self.every == 1:
-            return f"the one kernel or graph that both launch comes {'equally' if self.equal else 'more or less'} often"
-        return f"{self.equal or 'none'} of the {self.every} kernels and graphs that both launch come equally often"
+            often = "equally often" if self.equal else "more often in one of them"
+            text = f"the only kernel or graph {named} is launched {often}"
+        else:
+            count = f"{self.equal or 'none'} of the {self.every} kernels and graphs {named}"
+            text = f"{count} {'is' if self.equal == 1 else 'are'} launched equally often"
+        if not self.replaced:
+            return text
+        (old, new), more = self.replaced[0], len(self.replaced) - 1
+        beside = f" ({more} more replaced)" if more else ""
+        return f"{text}, and `{short(new)}` as often as `{short(old)}`, which it replaces{beside}"
 
 
 class SameLaunches(NamedTuple):
@@ -150,12 +164,28 @@ def _by_name(work: pl.DataFrame, parts: int) -> dict[str, LaunchedWork]:
 
 
 def common_work(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> CommonWork:
-    """Return what both runs launch, and how much of it comes equally often."""
+    """Return what both runs launch, and how much of it comes equally often.
+
+    Names are replaced if every launch of one run has its counterpart in the other: all names of both come equally
+    often, and each name of one run alone as often as one of the other.
+    """
     times = np.sort([b[name].launches / a[name].launches for name in a.keys() & b.keys()])
     equal = np.abs(times - 1) <= COUNT_ERROR
     others = times[~equal]
     alike = np.searchsorted(others, others * (1 + COUNT_ERROR), side="right") - np.arange(len(others))
-    return CommonWork(len(times), int(equal.sum()), int(alike.max(initial=0)))
+    replaced = _replaced(a, b) if len(times) and equal.all() else ()
+    return CommonWork(len(times), int(equal.sum()), int(alike.max(initial=0)), replaced)
+
+
+def _replaced(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> tuple[tuple[str, str], ...]:
+    """Return the names of one run alone in pairs, if all of them come as often as one of the other run; else nothing.
+
+    Those with the most launches come first.
+    """
+    alone = [sorted(x.keys() - y.keys(), key=lambda name: (-x[name].launches, name)) for x, y in ((a, b), (b, a))]
+    pairs = tuple(zip(*alone, strict=False))
+    as_often = all(abs(b[new].launches / a[old].launches - 1) <= COUNT_ERROR for old, new in pairs)
+    return pairs if as_often and len(alone[0]) == len(alone[1]) else ()
 
 
 def same_launches(a: Mapping[str, LaunchedWork], b: Mapping[str, LaunchedWork]) -> SameLaunches | None:

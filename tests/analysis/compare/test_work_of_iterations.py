@@ -57,7 +57,40 @@ def test_work_is_the_same_if_more_of_it_comes_equally_often_than_in_another_way(
     launches: dict[str, float], found: tuple[int, int, int], same: bool
 ) -> None:
     common = common_work(ONE, {name: LaunchedWork(number, 1) for name, number in launches.items()})
-    assert (tuple(common), common.is_same) == (found, same)
+    assert (tuple(common), common.is_same) == ((*found, ()), same)
+
+
+@pytest.mark.parametrize(
+    ("launches", "pairs"),
+    [
+        ({"gemm": 10, "sum": 30.5, "lamb": 1}, (("add", "sum"), ("adam", "lamb"))),
+        ({"gemm": 20, "sum": 30, "adam": 1}, ()),  # another kernel comes more often
+        ({"gemm": 10, "sum": 20, "adam": 1}, ()),
+        ({"gemm": 10, "sum": 30}, ()),
+        ({"gemm": 10, "sum": 30, "lamb": 1, "copy": 1}, ()),
+        ({"tensor": 10, "sum": 30, "lamb": 1}, ()),  # two programs that have nothing in common
+    ],
+)
+def test_a_kernel_is_replaced_by_one_of_as_many_launches_where_all_others_are_equal(
+    launches: dict[str, float], pairs: tuple[tuple[str, str], ...]
+) -> None:
+    common = common_work(ONE, {name: LaunchedWork(number, 1) for name, number in launches.items()})
+    assert common.replaced == pairs
+    if pairs:
+        assert common.is_same
+
+
+def test_iterations_that_a_replaced_kernel_marks_compare(tmp_path: Path) -> None:
+    runs = [
+        marked(tmp_path / f"{name}.sqlite", 2, ns, name, ("evolve", kernel))
+        for name, ns, kernel in (("step", 50_000, "shared"), ("turn", 95_000, "global"))
+    ]
+    found = nsys2prv.compare(*runs)
+    assert found.verdict.change == "rank slower"
+    assert found.verdict.text.endswith(
+        " in an iteration the only kernel or graph with the same name in both is launched equally often, and `global` "
+        "as often as `shared`, which it replaces."
+    )
 
 
 @pytest.mark.parametrize(("every", "same"), [(4, True), (6, False)])
@@ -114,8 +147,8 @@ def test_iterations_of_other_marks_compare_if_they_do_the_same(tmp_path: Path) -
     found = nsys2prv.compare(*runs)
     assert found.verdict.change == "rank slower"
     assert found.verdict.text.endswith(
-        " Iterations are found by 'step #' in A, by 'turn #' in B; 2 of the 2 kernels and graphs that both launch come "
-        "equally often in them."
+        " Iterations are found by 'step #' in A, by 'turn #' in B; in an iteration 2 of the 2 kernels and graphs with "
+        "the same names in both are launched equally often."
     )
     assert found.per_iteration.filter(what="iteration, mean", name="idle_ns").height == 1
 
@@ -125,7 +158,7 @@ def test_iterations_of_other_marks_and_work_do_not_compare(tmp_path: Path) -> No
     one = marked(tmp_path / "one.sqlite", 2, name="step", kernels=("gemm", "add"))
     other = marked(tmp_path / "other.sqlite", 3, name="turn", kernels=("gemm", "add"))
     found = nsys2prv.compare(one, other)
-    known = "in an iteration none of the 2 kernels and graphs that both launch come equally often"
+    known = "in an iteration none of the 2 kernels and graphs with the same names in both are launched equally often"
     assert found.verdict.change == "unknown"
     assert found.as_json()["findings"]["costs_compare"] is False
     assert f"'step #' in A, 'turn #' in B, and {known}; --iteration names an NVTX range" in found.verdict.text
@@ -141,7 +174,7 @@ def test_runs_that_launch_other_work_are_compared_from_first_to_last_activity(tm
     other = marked(tmp_path / "other.sqlite", 5, name="turn", kernels=("gemm", "copy", "add"))
     assert nsys2prv.compare(one, other).verdict.text.endswith(
         " From the first activity to the last it takes 11.9 ms instead of 11.9 (+0.0 %), and in all of that none of "
-        "the 2 kernels and graphs that both launch come equally often."
+        "the 2 kernels and graphs with the same names in both are launched equally often."
     )
 
 
