@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nsys2prv.analysis.compare.average import average
+from nsys2prv.analysis.compare.average import FEWEST_LONG, LEAST_APART, Average, average
 from nsys2prv.analysis.compare.collective_counts import of_other_counts
 from nsys2prv.analysis.compare.compare_figures import same_marks, same_pattern
 from nsys2prv.analysis.compare.run_figures import RunFigures
@@ -65,6 +65,8 @@ def _decided(tested: Significance, iteration: Change, decision: Decision) -> str
             f"B is probably {word}, but that is not proven: the median iteration takes {_times(iteration)[:-1]}, "
             f"p = {iteration.p:.3f}; proven from {iteration.level:g} on, which more iterations may reach).{mean}{alone}"
         )
+    if tested.average and _may_count(tested.average):
+        return f"{_open(tested.average, iteration)}{alone}"
     what = NONE_THAT_COUNTS if iteration.real else NONE
     return f"{what}: the median iteration takes {_taken(iteration)}.{mean}{alone}"
 
@@ -72,6 +74,23 @@ def _decided(tested: Significance, iteration: Change, decision: Decision) -> str
 def _mean_moves_otherwise(tested: Significance, iteration: Change) -> bool:
     """Return whether the average iteration changed in the other direction than the median, `iteration`."""
     return tested.average is not None and tested.average.share * iteration.share < 0
+
+
+def _may_count(mean: Average) -> bool:
+    """Return whether the average iteration changed by much, though too few long ones decide that."""
+    less, more = sorted((mean.a, mean.b))
+    return mean.apart and more >= LEAST_APART * less
+
+
+def _open(mean: Average, iteration: Change) -> str:
+    """Return the sentences on an average that changed by much, where the median, `iteration`, did not."""
+    word = "slower" if mean.share > 0 else "faster"
+    opposed = mean.share * iteration.share < 0
+    what = "It is open if B is slower or faster" if opposed else f"B may be {word}, but that is not proven"
+    return (
+        f"{what}: {mean.text}, and fewer than {FEWEST_LONG} long ones may be chance. "
+        f"The usual one (median) takes {_taken(iteration)}."
+    )
 
 
 def _of_ranks_alone(iteration: Change, ranks: Sequence[Change]) -> str:
