@@ -26,14 +26,20 @@ def prediction_text(found: Prediction) -> str:
     lines = [
         f"With {', '.join(found.changes)} {basis(of_iterations)} takes {predicted} ms instead of {measured} ms: "
         f"{change}{' (means)' * of_iterations}.",
-        f"A replay without changes misses the measured times by {100 * found.replay_error:.2f} % at most; how far "
-        f"predictions hold: {AGAINST_REALITY}.",
+        _computed(found.replay_error),
     ]
     nothing = zip(found.without_effect, found.why, strict=True)
     lines += [f"{printable(change)} changes nothing here: {why}." for change, why in nothing]
     lines += _reasons(found, of_iterations)
     told = map(fitting, lines)
     return "\n".join([*told, *_iterations(found.iterations)] if of_iterations else told)
+
+
+def _computed(replay_error: float) -> str:
+    """Return that a prediction is no measurement, and by how much the replay misses what was measured, if at all."""
+    missed = f"{100 * replay_error:.2f}"
+    off = f" Without changes it is off by {missed} % at most." if float(missed) else ""
+    return f"This is a replay of the recording, no measurement.{off} How well such predictions hold: {AGAINST_REALITY}."
 
 
 def _percent(found: Prediction) -> str:
@@ -51,12 +57,15 @@ def _reasons(found: Prediction, of_iterations: bool) -> Iterator[str]:
         )
     if float(_percent(found)) > 0 and found.ends_no_later:
         earlier, one = ms(found.earlier_ns), "iteration" if of_iterations else "work"
-        yield f"No work is held up: the first {one} begins {earlier} ms earlier, and the last one ends no later."
+        yield (
+            f"Nothing gets slower: the last {one} ends no later than measured. The time is longer only because the "
+            f"first one begins {earlier} ms earlier."
+        )
     if found.without_hosts and found.hosts_hide_gain:
         alone, both = (ms(round(ns)) for ns in found.without_hosts)
         yield (
-            f"Busy hosts hide most of the gain: without all of their work {basis(of_iterations)} would take {alone} ms "
-            f"(host=0), and with this change as well {both} ms."
+            f"Busy hosts hide most of the gain. If their work took no time (host=0), {basis(of_iterations)} would take "
+            f"{alone} ms without this change, and {both} ms with it."
         )
 
 

@@ -31,13 +31,17 @@ def test_predicted_iterations_that_change_are_shown_and_the_others_counted() -> 
     ]
 
 
-def test_the_gain_is_told_in_ms_too_and_the_error_of_a_replay_for_what_it_is() -> None:
-    """The gain is the difference of the two times as they are printed."""
-    first, second, *_ = prediction_text(_predicted({(0, 0): 461_000, (1, 0): 461_000})).splitlines()
+def test_the_gain_is_told_in_ms_too_and_the_error_of_a_replay_only_where_there_is_one() -> None:
+    """The gain is the difference of the two times as they are printed; an error of 0.00 % read as an accuracy."""
+    found = _predicted({(0, 0): 461_000, (1, 0): 461_000})
+    first, second, *_ = prediction_text(found).splitlines()
     assert first.endswith(" an iteration takes 0.539 ms instead of 1.000 ms: 0.461 ms, 46.1 % less (means).")
     assert second == (
-        "A replay without changes misses the measured times by 0.00 % at most; how far predictions hold: "
-        "docs/analysis.md (Predictions against reality)."
+        "This is a replay of the recording, no measurement. How well such predictions hold: docs/analysis.md "
+        "(Predictions against reality)."
+    )
+    assert " no measurement. Without changes it is off by 1.50 % at most. How well" in (
+        prediction_text(found._replace(replay_error=0.015))
     )
 
 
@@ -67,8 +71,8 @@ def test_a_single_iteration_has_no_sum() -> None:
 )
 def test_what_busy_hosts_hide_is_told(gain: int, alone: float, both: float, told: bool) -> None:
     found = _predicted({(1, 0): gain})._replace(without_hosts=WithoutHosts(alone, both))
-    line = "Busy hosts hide most of the gain: without all of their work an iteration would take 0.700 ms (host=0), "
-    assert (f"{line}and with this change as well 0.400 ms." in prediction_text(found).splitlines()) == told
+    line = "Busy hosts hide most of the gain. If their work took no time (host=0), an iteration would take 0.700 ms "
+    assert (f"{line}without this change, and 0.400 ms with it." in prediction_text(found).splitlines()) == told
     assert "Busy hosts" not in prediction_text(found._replace(without_hosts=None))
 
 
@@ -79,7 +83,10 @@ def test_what_busy_hosts_hide_is_told(gain: int, alone: float, both: float, told
 def test_iterations_that_end_no_later_are_not_said_to_be_held_up(gain: int, earlier: int, told: bool) -> None:
     """Two that take 5 us longer, where the first one begins 10 us earlier."""
     found = _predicted({(1, 0): gain, (2, 0): gain})._replace(earlier_ns=earlier)
-    line = "No work is held up: the first iteration begins 0.010 ms earlier, and the last one ends no later."
+    line = (
+        "Nothing gets slower: the last iteration ends no later than measured. The time is longer only because the "
+        "first one begins 0.010 ms earlier."
+    )
     assert (line in prediction_text(found).splitlines()) == told
 
 
