@@ -101,4 +101,4 @@ def test_a_change_without_a_gain_has_a_reason() -> None:
         prediction_text(idle)
     )
     assert why_nothing_changes(parse_change("GEMM*1")) == "a factor of 1 leaves all times"
-    assert why_nothing_changes(parse_change("rank 3=median")) == "rank 3 computes no longer than the median rank"
+    assert why_nothing_changes(parse_change("rank 3=median")) == "rank 3 computes as long as the median rank"

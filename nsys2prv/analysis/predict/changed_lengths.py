@@ -183,12 +183,15 @@ def _task_of(model: Model, rank: int, change: Change) -> int:
 
 
 def _as_median(model: Model, lengths: Lengths, task: int) -> Lengths:
-    """Scale the kernels of a task by family, so that they take the lower median of the ranks in all."""
+    """Scale the kernels of a task by family, so that they take the median of the ranks in all.
+
+    Of an even number of ranks that is the mean of the middle two. The other ranks keep their times.
+    """
     chosen = np.flatnonzero(_computing(model))
     ns = pl.Series("ns", model.graph.at_ends(lengths.along)[chosen])
     work = model.run.work.select("task", "family")[chosen].with_columns(ns)
     by_rank = work.group_by("task", "family").agg(own=pl.col("ns").sum())
-    usual = by_rank.group_by("family").agg(usual=pl.col("own").quantile(0.5, "lower"))
+    usual = by_rank.group_by("family").agg(usual=pl.col("own").median())
     both = by_rank.join(usual, on="family")
     slower = (pl.col("task") == task) & (pl.col("own") > 0)
     factors = both.with_columns(factor=pl.when(slower).then(pl.col("usual") / pl.col("own")).otherwise(1.0))

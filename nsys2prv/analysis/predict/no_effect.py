@@ -50,5 +50,5 @@ def why_nothing_changes(change: Change) -> str:
     if change.factor == 1 and not change.as_median:
         return "a factor of 1 leaves all times"
     if change.as_median:
-        return f"{change.target} computes no longer than the median rank"
+        return f"{change.target} computes as long as the median rank"
     return _REASONS.get(change.target, "its kernels take no time")

@@ -78,7 +78,7 @@ def test_the_critical_path_runs_through_the_rank_that_came_last() -> None:
     [
         ("transfer=0", 47),  # both are done when rank 1 has come
         ("kernel*0", 25),  # rank 1: 10, its stream's 2 us, 13 us of transfer
-        ("rank 1=median", 45),  # rank 1 computes for 20 us, as rank 0 does: it comes at 32
+        ("rank 1=median", 52.5),  # rank 1 computes for 27.5 us, the mean of both: it comes at 39.5
         ("rank 1*2", 95),  # rank 1 computes for 70 us: it comes at 82
         ("rank 0*2", 65),  # rank 0 computes for 40 us: it comes at 52
         ("imbalance=0", 52.5),  # 27.5 us each: they come at 39.5
