@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import inf
 from typing import Any, NamedTuple
@@ -19,11 +18,6 @@ BOUNDS, OF_BOUND = ("late-rank", "late-ranks"), 0.1
 WAITING = "exposed-waiting"
 # Findings of each kind with a line of their own: of those that are gone, that are new, and so on.
 MOST_TOLD = 3
-# A number in a title, and one with its unit or what it counts: `4 of 11 iterations`.
-NUMBER = re.compile(r"(?<![\w.])\d(?:[\d,.]*\d)?(?!\w)")
-# Numbers that name a rank or a GPU.
-NAMING = re.compile(r"\b(?:GPUs?|[Rr]anks?) \d[\d,]*(?:(?:, | and | to )\d[\d,]*)*")
-COUNTED = re.compile(rf"{NUMBER.pattern}(?: of {NUMBER.pattern})?(?: [^\s,;:)]+)?")
 # Data that was not recorded is no change.
 OF_RECORDING = (
     "missing-data",
@@ -65,12 +59,14 @@ class ChangedFindings(NamedTuple):
                 yield f"{word}: {more} more finding{'s' * (more > 1)}"
         for old, new in self.changed[:MOST_TOLD]:
             less_or_more = "Less" if new.cost_ns < old.cost_ns else "More"
-            yield f"{less_or_more}{_costs(old, new)}: {new.title}; in A: {_in_other_numbers(old.title, new.title)}"
+            costs = f"{text_ms(new.cost_ns)} instead of {text_ms(old.cost_ns)}"
+            # Of the same ranks the titles tell the same but for numbers: both of them are long to read.
+            yield f"{less_or_more}, costing {costs}: {new.title}{'' if old.ranks == new.ranks else _in_a(old)}"
         if (more := len(self.changed) - MOST_TOLD) > 0:
             yield f"Less or more: {more} more finding{'s' * (more > 1)}"
         for word, pairs in (("Moved", self.moved), ("Now", self.retold)):
             for old, new in pairs[:MOST_TOLD]:
-                yield f"{word}{_far_less_or_more(old, new)}: {new.title}; in A: {old.title}"
+                yield f"{word}{_far_less_or_more(old, new)}: {new.title}{_in_a(old)}"
             if (more := len(pairs) - MOST_TOLD) > 0:
                 yield f"{word}: {more} more finding{'s' * (more > 1)}"
 
@@ -152,24 +148,9 @@ def _of(matches: Iterable[Match], *kinds: Kinship) -> tuple[Pair, ...]:
     return tuple((old, new) for old, new, kinship in matches if kinship in kinds)
 
 
-def _costs(old: StatedFinding, new: StatedFinding) -> str:
-    """Return what a finding costs in both runs, unless titles have that: some tell a time of which a part is lost."""
-    costs = [text_ms(one.cost_ns) for one in (old, new)]
-    told = all(f" {cost}" in one.title for one, cost in zip((old, new), costs, strict=True))
-    return "" if told else f", costing {costs[1]} instead of {costs[0]}"
-
-
-def _in_other_numbers(old: str, new: str) -> str:
-    """Return a title beside one of the other run: where they differ in numbers alone, those of `old` with their words.
-
-    Numbers in names, as of kernels, count as words, and so do those of ranks and GPUs.
-    """
-    words = [[NUMBER.sub("#", part) if n % 2 == 0 else part for n, part in enumerate(t.split("`"))] for t in (old, new)]
-    counted = [COUNTED.findall(title) for title in (old, new)]
-    alike = words[0] == words[1] and NAMING.findall(old) == NAMING.findall(new)
-    if not alike or len(counted[0]) != len(counted[1]):
-        return old
-    return ", ".join(one for one, other in zip(*counted, strict=True) if one != other) or old
+def _in_a(old: StatedFinding) -> str:
+    """Return what to add to a finding of the second run: the first clause of the title that it has in the first."""
+    return f"; in A: {old.title.partition('; ')[0]}"
 
 
 def _far_less_or_more(old: StatedFinding, new: StatedFinding) -> str:
