@@ -14,14 +14,15 @@ from nsys2prv.model.basis import basis
 # Where predictions are compared with programs that were changed.
 AGAINST_REALITY = "docs/analysis.md (Predictions against reality)"
 HEAD = ("iteration", "repeat", "measured ms", "predicted ms", "gain ms")
+GAIN = pl.col("measured_ns") - pl.col("predicted_ns")
 
 
 def prediction_text(found: Prediction) -> str:
     """Return a prediction as a sentence, then a table of the iterations that change most, and their sum."""
     percent = _percent(found)
     predicted, measured = ms(round(found.iteration_ns)), ms(round(found.measured_ns))
-    gained = f"{abs(float(measured) - float(predicted)):.3f} ms, {percent} %"
-    change = "no difference" if float(percent) == 0 else f"{gained} {'less' if found.gain > 0 else 'more'}"
+    gained = f"{abs(float(measured) - float(predicted)):.3f} ms, {percent if float(percent) else 'under 0.1'} %"
+    change = "no difference" if predicted == measured else f"{gained} {'less' if found.gain > 0 else 'more'}"
     of_iterations = not found.iterations["iteration"].null_count()
     lines = [
         f"With {', '.join(found.changes)} {basis(of_iterations)} takes {predicted} ms instead of {measured} ms: "
@@ -49,7 +50,7 @@ def _percent(found: Prediction) -> str:
 
 def _reasons(found: Prediction, of_iterations: bool) -> Iterator[str]:
     """Yield why changes gain so little: hosts hide it, or the iterations begin earlier and end as before."""
-    if float(_percent(found)) == 0 and found.changed and found.changed.pieces:
+    if _changing(found.iterations).is_empty() and found.changed and found.changed.pieces:
         pieces, every = found.changed.pieces, f"{ms(found.changed.ns)} ms in all that was recorded"
         yield (
             f"{pieces:,} piece{'s' * (pieces != 1)} of work change{'s' * (pieces == 1)}, by {every}, but none on the "
@@ -69,16 +70,20 @@ def _reasons(found: Prediction, of_iterations: bool) -> Iterator[str]:
         )
 
 
+def _changing(every: pl.DataFrame) -> pl.DataFrame:
+    """Return the iterations of PREDICTED, numbered as `index`, whose gain the digits show."""
+    return every.with_row_index().filter([float(ms(ns)) != 0 for ns in every.select(GAIN).to_series()])
+
+
 def _iterations(every: pl.DataFrame) -> list[str]:
     """Return the iterations of PREDICTED that change most, in their order, then all of them together.
 
     Those whose gain the digits do not show are only counted, and so are those that change less than the others.
     """
-    gain = pl.col("measured_ns") - pl.col("predicted_ns")
-    changed = every.with_row_index().filter([float(ms(ns)) != 0 for ns in every.select(gain).to_series()])
+    changed = _changing(every)
     if changed.is_empty():
         return [f"None of {every.height} iterations takes another time (--json has all)."] if every.height > 1 else []
-    shown = changed.sort(gain.abs(), "index", descending=[True, False]).head(TABLE_ROWS).sort("index")
+    shown = changed.sort(GAIN.abs(), "index", descending=[True, False]).head(TABLE_ROWS).sort("index")
     of_repeats = every["repeat"].sum() > 0
     rows = [
         [str(number), str(repeat), *map(ms, (measured, predicted, measured - predicted))]

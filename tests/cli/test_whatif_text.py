@@ -96,6 +96,10 @@ def test_a_change_without_a_gain_has_a_reason() -> None:
     assert slack in prediction_text(found._replace(changed=Changed(3, 2_000_000)))
     assert "critical path" not in prediction_text(found._replace(changed=Changed(0, 0)))
     assert "critical path" not in prediction_text(_predicted({(1, 0): 9000})._replace(changed=Changed(3, 9000)))
+    # Digits of a ms show what those of percents do not.
+    little = prediction_text(_predicted({(n, 0): 20_000 * (n == 0) for n in range(50)})._replace(changed=Changed(3, 9)))
+    assert "critical path" not in little
+    assert little.startswith("With delay=0 an iteration takes 1.000 ms instead of 1.000 ms: no difference")
     idle = found._replace(without_effect=("delay=0",), why=(why_nothing_changes(parse_change("delay=0")),))
     assert "delay=0 changes nothing here: no host work takes longer than usual at its place by 0.1 ms" in (
         prediction_text(idle)
