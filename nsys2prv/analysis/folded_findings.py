@@ -10,10 +10,11 @@ from nsys2prv.analysis.findings.finding import OTHERS_WAIT, Finding
 def fold_same_host(findings: Sequence[Finding]) -> Sequence[Finding]:
     """Return findings with `host-bound` and `late-rank` of the same rank, late all along, as one.
 
+    The first rank of `late-rank` counts: further ones are late in turn with it.
     The title of the one that costs less becomes a sentence of the other's advice.
     """
     bound = next((one for one in findings if one.id == "host-bound" and one.ranks), None)
-    late = next((one for one in findings if bound and _is_lasting(one) and one.ranks == bound.ranks), None)
+    late = next((one for one in findings if bound and _is_lasting(one) and one.ranks[:1] == bound.ranks), None)
     if bound is None or late is None:
         return findings
     more, less = (bound, late) if bound.cost_ns > late.cost_ns else (late, bound)

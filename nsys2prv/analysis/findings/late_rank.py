@@ -16,8 +16,10 @@ from nsys2prv.analysis.facts.communication.shared_norms import common_norms
 from nsys2prv.analysis.facts.few_iterations import waiting_in_few
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen, seen_functions
 from nsys2prv.analysis.facts.hosts.gain_of_hosts import limit_of_hosts
+from nsys2prv.analysis.facts.hosts.garbage import common_garbage
 from nsys2prv.analysis.facts.ranks.chief_cause import ChiefCause, chief_cause, delay_of, host_work
 from nsys2prv.analysis.facts.ranks.late_groups import find_group
+from nsys2prv.analysis.facts.ranks.late_in_turn import late_in_turn
 from nsys2prv.analysis.facts.ranks.latecomers import Latecomer, awaited_ranks, gains_less, latecomer_ranks
 from nsys2prv.analysis.facts.ranks.lateness import (
     Lateness,
@@ -31,15 +33,14 @@ from nsys2prv.analysis.facts.ranks.recurring_cause import RecurringCause, recurr
 from nsys2prv.analysis.facts.ranks.single_delays import advice_on_single_delay
 from nsys2prv.analysis.facts.ranks.uneven_ranks import uneven_host
 from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM, PREDICTED
-from nsys2prv.analysis.findings.finding import Confidence, Finding
+from nsys2prv.analysis.findings.finding import Confidence, Finding, named_ranks
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
 from nsys2prv.analysis.graph.host_labels import BEFORE_LAUNCH
 from nsys2prv.intervals.spans import Span, union
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks, short
 
-# Of a rank that is late in every iteration the replay knows no usual time.
-UNSEEN = " `nsys2prv whatif RUN --set delay=0` removes unusual delays alone, and does not show what this one costs."
+NO_GAIN = "Nothing to gain here: others do not wait for it longer than for other things."
 
 
 def late_rank(case: Case) -> Iterator[Finding]:
@@ -61,7 +62,11 @@ def late_rank(case: Case) -> Iterator[Finding]:
     late_all_along = [one._replace(share=each[one.rank]) for one in late_all_along]
     gaining = [one.rank for one in late_all_along if one.replayed]
     shares = _shares(case, [*gaining, *others])
-    yield from (_lasting(case, one._replace(share=shares.get(one.rank, one.share))) for one in late_all_along)
+    for one in late_all_along:
+        late_too = late_in_turn(case, one, delays)
+        delays = delays.filter(~pl.col("rank").is_in(late_too["rank"].implode()))
+        share = shares.get(one.rank, one.share) + sum(shares[rank] for rank in late_too["rank"].unique())
+        yield _lasting(case, one._replace(share=share, late_too=late_too))
     of_recurring = sum(shares[one.rank] for one in recurring)
     yield from (_recurring(case, one, sum(each.ns for each in recurring) / of_recurring) for one in recurring)
     total = int(delays["delay_ns"].sum())
@@ -141,13 +146,12 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     cause, seen, in_few = late.cause, samples_of_host(case, late), waiting_in_few(case, late.waiting, late.delay_ns)
     advice = advice_on_lateness(case, late, seen, in_few)
     manner = manner_of_host(case, late, seen) if cause and cause.scattered else ""
-    unseen = "" if late.replayed else UNSEEN
     return Finding(
         "late-rank",
         _title(case, late, in_few, manner),
         late.cost_ns,
-        f"{advice}{unseen}",
-        ranks=(late.rank,),
+        advice,
+        ranks=named_ranks([late.rank, *late.others], worst_first=True),
         iterations=case.iterations,
         evidence={
             "cause": (cause.name or cause.kind) if cause else None,
@@ -163,8 +167,11 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
         command="nsys2prv whatif RUN --set delay=0" if late.replayed else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
-        spare=tuple(filter(None, [unseen])),
-        common=(*common_norms(case, advice), *common_operations(case, advice, late.rank)),
+        common=(
+            *common_norms(case, advice),
+            *common_operations(case, advice, late.rank),
+            *common_garbage(case, advice),
+        ),
     )
 
 
@@ -183,7 +190,17 @@ def _title(case: Case, late: Lateness, in_few: str, manner: str) -> str:
         what = f"Rank {late.rank}'s host, {manner}, delays"
     elif cause:
         what = f"Rank {late.rank}'s {host_work(cause.name)} delays"
-    return f"{what} {_whom(late.waiting)} by {_how_long(case, late, in_few)}"
+    in_turn = f"{few_ranks([late.rank, *late.others]).capitalize()} are late in turn: " if late.others else ""
+    what = f"{what[0].lower()}{what[1:]}" if in_turn else what
+    return f"{in_turn}{what} {_whom(late.waiting)} by {_how_long(case, late, in_few)}{_of_others(late)}"
+
+
+def _of_others(late: Lateness) -> str:
+    """Return the end of a title that names the ranks that are late in turn with a late rank, and how often."""
+    if not late.others:
+        return ""
+    count, many = late.late_too.select("repeat", "iteration").n_unique(), len(late.others) > 1
+    return f"; {few_ranks(late.others)} {'are' if many else 'is'} as late in {count} other{'s' * (count > 1)}"
 
 
 def _whom(waiting: Sequence[int]) -> str:
@@ -224,13 +241,12 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, share: float, late: Seque
     seen = Seen() if no_gain else seen_functions(case, spans, rank)
     step = steps.filter(iteration=iteration, repeat=repeat)
     latest = Span(0, 0) if step.is_empty() else Span(step["start_ns"][0], step["start_ns"][0] + step["total_ns"][0])
+    advice = NO_GAIN if no_gain else advice_on_single_delay(case, rank, latest, longest, seen)
     return Finding(
         "late-rank",
         f"Rank {rank} is {text_ms(longest)} late {where} iteration {iteration}{more}: {effect}",
         gain,
-        "Nothing to gain here: others do not wait for it longer than for other things."
-        if no_gain
-        else advice_on_single_delay(case, rank, latest, longest, seen),
+        advice,
         ranks=(rank,),
         iterations=tuple(own["iteration"].unique().sort().to_list()),
         evidence={"delay_ns": lost, "phase": phase, "delays": own.height, **seen.evidence},
@@ -240,6 +256,7 @@ def _delayed(case: Case, rank: int, own: pl.DataFrame, share: float, late: Seque
         # A single delay may cost little on average, and is reported all the same.
         severity="low" if hidden or gain < MEDIUM.value * case.iteration_ns else None,
         gains=not little,
+        common=common_garbage(case, advice),
     )
 
 

@@ -22,6 +22,7 @@ from nsys2prv.analysis.facts.hosts.code_loading import common_loading
 from nsys2prv.analysis.facts.hosts.copied_inputs import advice_on_inputs, common_inputs
 from nsys2prv.analysis.facts.hosts.fewer_launches import LAUNCH_LESS, advice_on_processes, other_ways
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
+from nsys2prv.analysis.facts.hosts.garbage import common_garbage
 from nsys2prv.analysis.facts.hosts.kernels_between_waits import kernels_between_waits
 from nsys2prv.analysis.facts.hosts.launch_cost import (
     LaunchCost,
@@ -60,7 +61,7 @@ LARGER_GRAPHS = Words(
     cuda="CUDA graphs launch these kernels already: put more into a graph (several steps), so that fewer are launched.",
 )
 # What this advice shares with that of other findings.
-COMMON = (common_norms, common_operations, common_loading, common_inputs)
+COMMON = (common_norms, common_operations, common_loading, common_inputs, common_garbage)
 # nsys profile --cuda-graph-trace has `graph` by default.
 NODES_COST = (
     " Recording their kernels one by one makes each launch longer: record with --cuda-graph-trace=graph to see by how "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nsys2prv.analysis.facts.case import Case
+from nsys2prv.analysis.facts.common_advice import CommonAdvice, parts_on
 from nsys2prv.analysis.facts.hosts.functions_of_hosts import Seen
 from nsys2prv.analysis.facts.thresholds import ALL_COLLECTING, COLLECTING, INTERPRETER_ALONE
 
@@ -11,6 +12,11 @@ def garbage_collection(case: Case) -> str:
     """Return the words for garbage collection, with what to do about it."""
     when = "at the same step on all ranks" if case.run.rank_count > 1 else "when nothing waits"
     return f"garbage collection (gc.freeze() before the loop, gc.disable(), and gc.collect() {when})"
+
+
+def common_garbage(case: Case, advice: str) -> tuple[CommonAdvice, ...]:
+    """Return the part of an advice that is on garbage collection: a pause may be told by several findings."""
+    return parts_on("garbage collection", garbage_collection(case), "garbage collection (see above)", advice)
 
 
 def advice_on_garbage(case: Case, seen: Seen, in_few: str) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from nsys2prv.analysis.communication.delays import DELAY
 from nsys2prv.analysis.facts.case import Case
 from nsys2prv.analysis.facts.communication.many_operations import advice_on_operations
 from nsys2prv.analysis.facts.communication.message_operations import MESSAGES, SENDS
@@ -28,6 +29,7 @@ from nsys2prv.analysis.facts.thresholds import GAINED, MEDIUM
 from nsys2prv.analysis.frames import MPI, OF_DEVICE
 from nsys2prv.analysis.graph.critical_path import COPYING, TRANSFER
 from nsys2prv.analysis.graph.host_labels import AT_MANY_PLACES, call_of
+from nsys2prv.model.words import few_ranks
 
 # Messages of NCCL.
 RECEIVE_EARLY, SEND_ASIDE = (
@@ -51,7 +53,8 @@ class Lateness(NamedTuple):
     `waiting`: those that wait; `cause`: what makes it late; `delay_ns`: how long they wait for it; `gain_ns`: what the
     run gains without delays, as the replay predicts; `slack_ns`: how long the hosts of those that wait have nothing
     to do; `at`: begin of the longest wait; `share`: the part of that gain that counts for it, where findings of other
-    late ranks have the rest; `limit_ns`: what it gains at most, by a replay without host work (None: more than that).
+    late ranks have the rest; `limit_ns`: what it gains at most, by a replay without host work (None: more than that);
+    `late_too`: delays (DELAY) of ranks that are late in turn with it (see late_in_turn): that part is theirs, too.
     """
 
     rank: int
@@ -63,6 +66,12 @@ class Lateness(NamedTuple):
     at: int
     share: float = 1.0
     limit_ns: float | None = None
+    late_too: pl.DataFrame = pl.DataFrame(schema=DELAY)
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Return the ranks that are late in turn with it."""
+        return tuple(self.late_too["rank"].unique().sort())
 
     @property
     def predicted(self) -> bool:
@@ -170,13 +179,15 @@ def _advice_on_host(case: Case, late: Lateness, seen: Seen, in_few: str) -> str:
     causes = f"data, Python, other processes on its cores, binding to cores{memory}, more profiling than on other ranks"
     posted = " Receives posted before that work (MPI_Irecv) hold up no sender." if _holds_up_sends(case, rank) else ""
     call = _system_call(case, late)
+    whose = few_ranks([rank, *late.others])
+    whose = f"hosts of {whose} do before they launch" if late.others else f"host of {whose} does before {before}"
     return (
         interpreter_lock(case, (rank,), late.cause.name if late.cause else "")
         or next(filter(None, (advice(case, rank) for advice, _ in REASONS)), "")
         or (advice_on_call(case, call, seen, rank) if call else "")
         or f"{advice_on_shared_norms(case)}"
-        f"{_if_all_are_slow(case, late)} what the host of rank {rank} does before {before}: "
-        f"{seen.text or causes}"
+        f"{_if_all_are_slow(case, late)} what the {whose}: "
+        f"{f'on rank {rank}, ' if late.others and seen.text else ''}{seen.text or causes}"
         f"{advice_on_compiling(case, seen) or advice_on_garbage(case, seen, in_few)}.{posted}"
     )
 
