@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 from programs import GOOD, analysis_of, program
 
 from nsys2prv.analysis.analysis_record import Analysis
+from nsys2prv.analysis.overlapping_gains import overlapping_gains
+from nsys2prv.analysis.predict.whatif import Prediction
 from nsys2prv.cli.first_screen import verdict_of
 from nsys2prv.page.head import findings
 
@@ -39,6 +42,28 @@ def test_gains_that_cannot_all_be_had_are_said_to_overlap(gains: list[tuple[str,
     texts = (verdict_of(found, [Path("run")]), findings(found, "run", 0))
     assert [said in text for text in texts] == [True, True]
     assert ["overlap" in text for text in texts] == [bool(said)] * 2
+
+
+@pytest.mark.parametrize(
+    ("gains", "gained", "said"),
+    [
+        ([("launch-bound", 0.2), ("late-rank", 0.15)], 2_500_000, True),
+        ([("launch-bound", 0.2), ("late-rank", 0.15)], 3_500_000, False),
+        ([("launch-bound", 0.2), ("late-rank", 0.15)], 0, False),
+        ([("launch-bound", 0.2), ("exposed-copies", 0.15)], 2_500_000, False),
+    ],
+    ids=["more than hosts gain", "as much", "no prediction", "not of hosts"],
+)
+def test_findings_of_hosts_overlap_if_they_cost_more_than_hosts_gain(
+    gains: list[tuple[str, float]], gained: int, said: bool
+) -> None:
+    whole = analysis_of(program("0| k @0 5-500"))
+    rows = [(n, 0, 10_000_000, 10_000_000 - gained) for n in range(6)]
+    schema = ["iteration", "repeat", "measured_ns", "predicted_ns"]
+    hosts = Prediction(("host=0",), pl.DataFrame(rows, schema=schema, orient="row"), 0.0)
+    found = _with(whole._replace(explanation=whole.explanation._replace(predictions=(hosts,))), *gains)
+    of_iteration = [one._replace(cost_ns=1e7 * one.share) for one in found.findings]
+    assert overlapping_gains(found._replace(findings=tuple(of_iteration))) == (SOME if said else "")
 
 
 def test_findings_without_gain_do_not_count() -> None:

@@ -17,7 +17,7 @@ from nsys2prv.analysis.efficiency import USEFUL_KINDS
 from nsys2prv.analysis.facts.find_rounds import Rounds, rounds_of_streams
 from nsys2prv.analysis.facts.framework import Framework, framework_of
 from nsys2prv.analysis.facts.gaps import DeviceWork, Gaps, device_work, idle_gaps, kept_time, starved_time
-from nsys2prv.analysis.facts.held_iterations import held_iterations
+from nsys2prv.analysis.facts.held_iterations import held_iterations, predicted_gain
 from nsys2prv.analysis.facts.kernels_in_order import kernels_in_order
 from nsys2prv.analysis.facts.launchers import Launchers, find_launchers
 from nsys2prv.analysis.facts.long_steps import LongSteps, long_steps, step_begins
@@ -171,13 +171,7 @@ class Case:
 
     def gain(self, *changes: str) -> float:
         """Return the time (ns of an iteration) that predicted changes gain together, 0 if they gain nothing."""
-        known = {prediction.changes: prediction for prediction in self.analysis.explanation.predictions}
-        if (prediction := known.get(changes)) is None:
-            return 0.0
-        own = self.held(prediction.iterations)
-        saved = own["measured_ns"] - own["predicted_ns"]
-        gain = saved.mean() if self.analysis.window.iterations else saved.sum()
-        return max(float(gain or 0), 0.0)  # type: ignore[arg-type]
+        return predicted_gain(self.analysis, changes, self.held_iterations)
 
     def held(self, table: pl.DataFrame) -> pl.DataFrame:
         """Return the rows of a table (iteration, repeat) of the iterations that the window holds."""

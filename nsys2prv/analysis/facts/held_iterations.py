@@ -1,4 +1,4 @@
-"""The iterations that the window of an NVTX range holds."""
+"""The iterations that the window of an NVTX range holds, and what predicted changes gain in them."""
 
 from __future__ import annotations
 
@@ -28,3 +28,17 @@ def held_iterations(analysis: Analysis) -> pl.DataFrame | None:
     )
     own = iterations_over_ranges(steps, occurrences(analysis.main_ranges, window.name))
     return own.rename({"number": "iteration"})
+
+
+def predicted_gain(analysis: Analysis, changes: tuple[str, ...], held: pl.DataFrame | None) -> float:
+    """Return the time (ns of an iteration) that predicted changes gain together, 0 if they gain nothing.
+
+    `held`: the iterations that count (see held_iterations).
+    """
+    known = {prediction.changes: prediction for prediction in analysis.explanation.predictions}
+    if (prediction := known.get(changes)) is None:
+        return 0.0
+    own = prediction.iterations if held is None else prediction.iterations.join(held, on=held.columns, how="semi")
+    saved = own["measured_ns"] - own["predicted_ns"]
+    gain = saved.mean() if analysis.window.iterations else saved.sum()
+    return max(float(gain or 0), 0.0)  # type: ignore[arg-type]
