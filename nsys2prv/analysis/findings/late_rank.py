@@ -35,11 +35,12 @@ from nsys2prv.analysis.facts.ranks.uneven_ranks import uneven_host
 from nsys2prv.analysis.facts.thresholds import LOW, MEDIUM, PREDICTED
 from nsys2prv.analysis.findings.finding import Confidence, Finding, named_ranks
 from nsys2prv.analysis.graph.critical_path import COPYING, HOST, TRANSFER
-from nsys2prv.analysis.graph.host_labels import BEFORE_LAUNCH
+from nsys2prv.analysis.graph.host_labels import AT_MANY_PLACES, BEFORE_LAUNCH
 from nsys2prv.intervals.spans import Span, union
 from nsys2prv.model.units import text_ms
 from nsys2prv.model.words import few_ranks, short
 
+BY_CHANCE = " Hosts differ by chance and by the profiler, too: see if the same rank is late in another recording."
 NO_GAIN = "Nothing to gain here: others do not wait for it longer than for other things."
 
 
@@ -146,11 +147,14 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
     cause, seen, in_few = late.cause, samples_of_host(case, late), waiting_in_few(case, late.waiting, late.delay_ns)
     advice = advice_on_lateness(case, late, seen, in_few)
     manner = manner_of_host(case, late, seen) if cause and cause.scattered else ""
+    # Hosts that are nearly as busy are nearly as slow.
+    by_chance = manner == AT_MANY_PLACES and bool(gains_less(late.cost_ns, late.delay_ns))
+    unsure = BY_CHANCE if by_chance else ""
     return Finding(
         "late-rank",
         _title(case, late, in_few, manner),
         late.cost_ns,
-        advice,
+        f"{advice}{unsure}",
         ranks=named_ranks([late.rank, *late.others], worst_first=True),
         iterations=case.iterations,
         evidence={
@@ -167,6 +171,7 @@ def _of_rank(case: Case, late: Lateness, confidence: Confidence, more: Mapping[s
         command="nsys2prv whatif RUN --set delay=0" if late.replayed else "nsys2prv analyze RUN --show waiting,causes",
         cfg="views/collective_arrival",
         at_ns=late.at,
+        severity="medium" if by_chance and late.cost_ns >= MEDIUM.value * case.iteration_ns else None,
         common=(
             *common_norms(case, advice),
             *common_operations(case, advice, late.rank),

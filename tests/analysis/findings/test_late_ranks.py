@@ -17,7 +17,7 @@ from nsys2prv.analysis.facts.ranks.latecomers import gains_less
 from nsys2prv.analysis.facts.ranks.recurring_cause import recurring_causes
 from nsys2prv.analysis.findings.exposed_waiting import _why, for_whom
 from nsys2prv.analysis.findings.imbalance import imbalance
-from nsys2prv.analysis.findings.late_rank import late_rank
+from nsys2prv.analysis.findings.late_rank import BY_CHANCE, late_rank
 from nsys2prv.analysis.frames import Run
 from nsys2prv.cli.first_screen import verdict_of
 
@@ -498,6 +498,11 @@ def test_a_host_that_is_slow_at_many_places_names_none(places: int, more: str, t
     assert late.title.startswith(title)
     assert ("iterations" in late.title) == (places == 2)
     assert late.advice.startswith("The host of rank 1 launches 3 times an iteration" if more else "See what the host")
+    assert (late.severity, BY_CHANCE in late.advice) == (None, False), "the other host has time to spare"
+    busy = replace(case, analysis=found, host_waits={0: 1e6, 1: 0.0})
+    (late,) = late_rank(WithoutGain(**vars(busy)))
+    by_chance = not more and places == 5
+    assert (late.severity, BY_CHANCE in late.advice) == ("medium" if by_chance else None, by_chance)
 
 
 def test_the_copies_of_a_late_rank_are_its_cause() -> None:
