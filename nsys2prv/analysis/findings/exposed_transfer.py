@@ -66,7 +66,7 @@ def exposed_transfer(case: Case) -> Iterator[Finding]:
     # all ranks are known, transfers of those that hand on what they received add up.
     gain = min(case.gain("transfer=0"), most_of_rank if case.run.unchosen else chief.exposed_ns / case.step_count)
     # One rank alone has less: what others take is on the critical path, too.
-    in_turn = " (transfers of several ranks add up)" if gain > most_of_rank else ""
+    in_turn = " (those of several ranks come one after another)" if gain > most_of_rank else ""
     if not gain or gain < LOW.value * case.iteration_ns:
         yield from _as_slow_hosts(case, chief.names, exposed, chief.at)
         return

@@ -19,10 +19,13 @@ from nsys2prv.analysis.facts.ranks.uneven_ranks import (
     uneven_rank,
     worked,
 )
-from nsys2prv.analysis.facts.thresholds import PAUSED
+from nsys2prv.analysis.facts.thresholds import LOW, PAUSED
 from nsys2prv.analysis.findings.finding import Finding
 from nsys2prv.analysis.sentences import counted
 from nsys2prv.model.units import text_ms
+
+# Why the replay predicts less than equal shares gain.
+KEEPS_LAUNCHES = "it keeps all launches, while what a rank launches no more saves its host that time, too."
 
 
 def imbalance(case: Case) -> Iterator[Finding]:
@@ -52,7 +55,8 @@ def imbalance(case: Case) -> Iterator[Finding]:
     advice = f"{SHARED} Where it launches the same, its input is longer then." if then.height else _advice(case, worst)
     predicted = ""
     if text_ms(gain) != text_ms(cost) and gain < cost:
-        predicted = f" Of the {text_ms(cost)} `nsys2prv whatif RUN --set imbalance=0` predicts {text_ms(gain)}."
+        of_it = "next to nothing" if gain < LOW.value * case.iteration_ns else f"{text_ms(gain)} of it"
+        predicted = f" `nsys2prv whatif RUN --set imbalance=0` predicts {of_it}: {KEEPS_LAUNCHES}"
     yield Finding(
         "imbalance",
         f"{_name(case, worst.member)} computes {longer}, and others wait",

@@ -86,7 +86,9 @@ def test_transfers_gain_no_more_than_they_are_exposed() -> None:
     assert "would save 0.50 ms an iteration, a real one about half" in one.title
     assert one.evidence["gain_without_transfers_ns"] == one.evidence["exposed_transfer_ns"] == 500_000
     (several,) = exposed_transfer(Generous(**vars(case_of(analysis_of(program(f"0| {line}\n1| {line}"))))))
-    assert "would save 1.00 ms an iteration (transfers of several ranks add up), a real one" in several.title
+    assert (
+        "would save 1.00 ms an iteration (those of several ranks come one after another), a real one" in several.title
+    )
     some = program(f"0| {line}\n1| {line}")._replace(unchosen=(2,))
     (chosen,) = exposed_transfer(Generous(**vars(case_of(analysis_of(some)))))
     assert "would save 0.50 ms an iteration, a real one about half" in chosen.title
