@@ -185,6 +185,13 @@ def _product(factors: Mapping[str, float]) -> str:
     return " x ".join(f"{name} {100 * value:.1f}" for name, value in factors.items())
 
 
+def below_efficiency(analysis: Analysis) -> Iterator[str]:
+    """Yield the lines that belong below the efficiency of a run: within iterations, its communication, idle GPUs."""
+    yield from _efficiency_within(analysis)
+    yield from communication_text(analysis)
+    yield from _without_compute(analysis)
+
+
 def communication_text(analysis: Analysis) -> Iterator[str]:
     """Yield communication as a product, as late ranks and slow transfers need other remedies; nothing if it is whole.
 
@@ -196,7 +203,17 @@ def communication_text(analysis: Analysis) -> Iterator[str]:
         yield f"communication {100 * whole:.1f} = {_product(named)}"
 
 
-def efficiency_within(analysis: Analysis) -> Iterator[str]:
+def _without_compute(analysis: Analysis) -> Iterator[str]:
+    """Yield a sentence on GPUs that compute nothing while others do: the load balance counts them."""
+    times = analysis.efficiency.devices
+    idle = [time.device for time in times if not time.useful_ns]
+    if idle and len(idle) < len(times):
+        first = idle[0]
+        named = f"GPU {first.gpu} of rank {first.rank}" if len(idle) == 1 else f"{len(idle)} of {len(times)} GPUs"
+        yield f"{named} compute{'s' * (len(idle) == 1)} nothing in the window, which lowers the load balance"
+
+
+def _efficiency_within(analysis: Analysis) -> Iterator[str]:
     """Yield the efficiency within iterations, which tables and cfgs have, if the one of the headline is another."""
     if analysis.leaves_time_between:
         within = 100 * analysis.efficiency.parallel

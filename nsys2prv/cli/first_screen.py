@@ -13,10 +13,9 @@ from nsys2prv.analysis.findings.finding import COMMAND, RUN, Finding, of_run
 from nsys2prv.analysis.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
+    below_efficiency,
     communication_name,
-    communication_text,
     efficiency_text,
-    efficiency_within,
     found_by,
     left_out,
     outside_device_work,
@@ -129,7 +128,7 @@ def _efficiency(analysis: Analysis) -> Iterator[str]:
     if analysis.efficiency.measured:
         nccl = f" (NCCL as {analysis.question.nccl})" if analysis.question.nccl != "communication" else ""
         yield f"Efficiency: {efficiency_text(analysis.headline_efficiency, analysis)}{nccl}"
-        yield from (f"  {line}" for line in (*efficiency_within(analysis), *communication_text(analysis)))
+        yield from (f"  {line}" for line in below_efficiency(analysis))
         only = "copy" if communication_name(analysis) == "copies" else "communicate"
         if len(analysis.efficiency.devices) > 1:
             yield f"  100 % if GPUs compute equally long, never only {only}, and always have something to do"

@@ -11,9 +11,8 @@ from nsys2prv.analysis.findings.finding import RUN, Finding, of_run
 from nsys2prv.analysis.overlapping_gains import overlapping_gains
 from nsys2prv.analysis.sentences import (
     SERIAL_KERNELS,
-    communication_text,
+    below_efficiency,
     counted,
-    efficiency_within,
     factors_by_name,
     found_by,
     left_out,
@@ -58,7 +57,7 @@ def verdict(analysis: Analysis) -> str:
         return f'<p class="note">{escape(SERIAL_KERNELS)}</p>'
     if e.measured:
         factors = factors_by_name(e, analysis)
-        notes = (*efficiency_within(analysis), *communication_text(analysis))
+        notes = tuple(below_efficiency(analysis))
         told = "".join(f'<p class="note">{escape(one)}</p>' for one in notes)
         return _product("parallel efficiency of the devices", e.parallel, tuple(factors.items())) + told
     if host.mpi is not None and host.mpi_balance is not None and host.mpi_communication is not None:

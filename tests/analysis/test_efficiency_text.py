@@ -33,6 +33,15 @@ def test_communication_is_waiting_for_late_ranks_or_transfers(launches: str, par
     assert told.strip() in verdict(found)
 
 
+@pytest.mark.parametrize(("second", "told"), [("c @400 405-990", True), ("k @400 405-410", False)])
+def test_a_gpu_that_computes_nothing_is_named(second: str, told: bool) -> None:
+    """As one where JAX made a context and nothing else."""
+    found = analysis_of(program(f"0| k @0 5-990\n1| {second}"))
+    line = "GPU 1 of rank 1 computes nothing in the window, which lowers the load balance"
+    assert (f"  {line}\n" in verdict_of(found, [Path("run")])) == told
+    assert (line in verdict(found)) == told
+
+
 def test_what_no_rank_waits_for_is_not_taken_apart() -> None:
     assert [*communication_text(analysis_of(program("0| k @0 5-400, c @400 405-900")))] == []
     assert [*communication_text(analysis_of(program("0| k @0 5-900\n1| k @0 5-900")))] == []
