@@ -21,9 +21,8 @@ if TYPE_CHECKING:
     from nsys2prv.analysis.compare.comparison import Comparison
     from nsys2prv.analysis.compare.conditions import Judgment
 
-# Exit codes if a condition of --fail-on holds, and if none does, but of one it cannot be told: a gate that was not
-# tested has not passed.
-REGRESSION, NOT_TOLD = 3, 4
+# Exit code if a condition of --fail-on holds.
+REGRESSION = 3
 
 
 @click.command("compare")
@@ -52,7 +51,7 @@ REGRESSION, NOT_TOLD = 3, 4
     "conditions",
     multiple=True,
     metavar="CONDITION",
-    help="Exit with code 3 if this holds, with 4 if it cannot be told: 'iteration > 3%', 'parallel < -2%'. May repeat.",
+    help="Exit with code 3 if this holds, such as 'iteration > 3%' or 'parallel < -2%'. May be repeated.",
     more="[Names and units](#conditions)",
 )
 @option("--anyway", is_flag=True, help="Compare also other programs, and other numbers of ranks or GPUs.")
@@ -110,8 +109,6 @@ def command(
             click.echo(f"nsys2prv: {'regression: ' if one.holds else ''}{one.text}", err=True)
     if any(one.holds for one in judgments):
         click.get_current_context().exit(REGRESSION)
-    if any(one.holds is None for one in judgments):
-        click.get_current_context().exit(NOT_TOLD)
 
 
 def _show(comparison: Comparison, judgments: Sequence[Judgment], form: str, top: int) -> None:

@@ -99,7 +99,7 @@ def cli(context: click.Context) -> None:
 
 
 def main() -> None:
-    """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 3 and 4 by `--fail-on`, 130 for Ctrl-C."""
+    """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage, 3 for a regression, 130 for Ctrl-C."""
     for name, value in LIBRARIES.items():
         os.environ.setdefault(name, value)
     sys.stdout, sys.stderr = robust_stream(sys.stdout), robust_stream(sys.stderr)

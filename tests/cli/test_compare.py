@@ -138,8 +138,7 @@ def test_too_few_iterations_cannot_be_told(cli: Command) -> None:
     verdict = f"It cannot be told if B is slower: {text} to tell, record 5 or more of each run."
     assert said.out.splitlines()[3].startswith(verdict)
     assert f"iteration > 1%: cannot be told, {text}" in said.err
-    assert said.code == 4
-    assert cli("compare", GPT, GPT, "--fail-on", "iteration > 1%", "--fail-on", "parallel < 1%").code == 3
+    assert said.code == 0
 
 
 def test_one_rank_with_slower_kernels_is_found(cli: Command, slower_rank: Path) -> None:
