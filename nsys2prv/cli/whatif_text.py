@@ -37,10 +37,11 @@ def prediction_text(found: Prediction) -> str:
 
 
 def _computed(replay_error: float) -> str:
-    """Return that a prediction is no measurement, and by how much the replay misses what was measured, if at all."""
-    missed = f"{100 * replay_error:.2f}"
-    off = f" Without changes it is off by {missed} % at most." if float(missed) else ""
-    return f"This is a replay of the recording, no measurement.{off} How well such predictions hold: {AGAINST_REALITY}."
+    """Return that a prediction is no measurement, and by how much the replay misses what was measured."""
+    off = f"Without changes it is off by {100 * replay_error:.2f} % at most."
+    return (
+        f"This is a replay of the recording, no measurement. {off} How well such predictions hold: {AGAINST_REALITY}."
+    )
 
 
 def _percent(found: Prediction) -> str:

@@ -31,14 +31,14 @@ def test_predicted_iterations_that_change_are_shown_and_the_others_counted() -> 
     ]
 
 
-def test_the_gain_is_told_in_ms_too_and_the_error_of_a_replay_only_where_there_is_one() -> None:
-    """The gain is the difference of the two times as they are printed; an error of 0.00 % read as an accuracy."""
+def test_the_gain_is_told_in_ms_too_and_the_error_of_a_replay() -> None:
+    """The gain is the difference of the two times as they are printed."""
     found = _predicted({(0, 0): 461_000, (1, 0): 461_000})
     first, second, *_ = prediction_text(found).splitlines()
     assert first.endswith(" an iteration takes 0.539 ms instead of 1.000 ms: 0.461 ms, 46.1 % less (means).")
     assert second == (
-        "This is a replay of the recording, no measurement. How well such predictions hold: docs/analysis.md "
-        "(Predictions against reality)."
+        "This is a replay of the recording, no measurement. Without changes it is off by 0.00 % at most. "
+        "How well such predictions hold: docs/analysis.md (Predictions against reality)."
     )
     assert " no measurement. Without changes it is off by 1.50 % at most. How well" in (
         prediction_text(found._replace(replay_error=0.015))
