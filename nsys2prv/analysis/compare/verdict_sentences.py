@@ -77,7 +77,7 @@ def _mean_moves_otherwise(tested: Significance, iteration: Change) -> bool:
 
 
 def _may_count(mean: Average) -> bool:
-    """Return whether the average iteration changed by much, though too few long ones decide that."""
+    """Return True if the average iteration changed by much, though too few long ones decide that."""
     less, more = sorted((mean.a, mean.b))
     return mean.apart and more >= LEAST_APART * less
 

@@ -29,7 +29,7 @@ _REASONS = {
 
 
 class Changed(NamedTuple):
-    """What changes alter in all that was recorded: the number of pieces of work, and by how much together (ns)."""
+    """Number of the pieces of work that changes alter in all that was recorded, and by how much together (ns)."""
 
     pieces: int
     ns: int

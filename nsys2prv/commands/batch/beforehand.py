@@ -1,4 +1,4 @@
-"""What would fail in a batch, told before it runs: reports that cannot be opened, or that are of several runs."""
+"""Failures of a batch, told before it runs: reports that cannot be opened, or that are of several runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hosts cost at most: less than an estimate where other ranks, kernels or transfers would hold up the run next."""
+"""Limit of the cost of hosts, which an estimate passes where other ranks, kernels or transfers hold up the run next."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class StarvedDevices(NamedTuple):
 
 
 class LaunchCost(NamedTuple):
-    """What launches cost (ns of an iteration), by the times of devices (`measured_ns`), or less by a replay of them."""
+    """Cost of launches (ns of an iteration): `measured_ns` by idle devices, and `ns`, which a replay may limit."""
 
     ns: float
     measured_ns: float
